@@ -1,0 +1,151 @@
+// cuGetExportTable: the private tables that libcudart and NVIDIA's libraries ask a driver for.
+// SPDX-License-Identifier: Apache-2.0
+#include "api/cudart/export_table.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "api/cudart/context_storage.h"
+#include "api/cudart/host.h"
+#include "api/cudart/validity.h"
+
+namespace vgpu::cudart {
+namespace {
+
+using Word = const void*;
+
+template <typename F>
+Word slot(F* function) {
+  return reinterpret_cast<Word>(function);
+}
+
+// Fills what nobody was seen to call: refuses whatever its arguments are.
+CUresult refused() { return CUDA_ERROR_NOT_SUPPORTED; }
+
+// A table of `kWords` words: its size in bytes, then functions.
+template <size_t kWords>
+struct Table {
+  Word words[kWords];
+  Table() {
+    words[0] = reinterpret_cast<Word>(kWords * sizeof(Word));
+    for (size_t i = 1; i < kWords; ++i) words[i] = slot(refused);
+  }
+};
+
+// --- runtime interface: the primary context of a device, without creating it ---
+CUresult runtime_primary_context(CUcontext* context, CUdevice device) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return host().primary_context(context, device);
+}
+
+// --- tools: enable arrays, all zero = no tool is attached ---
+void tools_api_flags(void** flags, size_t* count) {
+  static uint32_t zeros[1024];
+  *flags = zeros;
+  *count = 1024;
+}
+void tools_domain_flags(void** flags, size_t* count) {
+  static uint32_t zeros[14];
+  *flags = zeros;
+  *count = 14;
+}
+
+CUresult tools_current_context(CUcontext* context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return host().current_context(context);
+}
+
+CUresult tools_context_id(CUcontext context, uint64_t* id) {
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return host().context_id(context, id);
+}
+
+uint64_t tools_each_kernel(CUcontext, CUmodule module, void (*visit)(void*, CUfunction, uint64_t), void* user) {
+  return visit == nullptr ? 0 : host().each_kernel(module, visit, user);
+}
+
+CUresult context_check(CUcontext, uint32_t* flags, const void** detail) {
+  if (flags != nullptr) *flags = 0;
+  if (detail != nullptr) *detail = nullptr;
+  return CUDA_SUCCESS;
+}
+uint32_t context_check_flags() { return 0; }
+
+CUresult integrity_check(uint32_t version, uint64_t unix_seconds, uint64_t out[2]);
+
+struct Tables {
+  Table<16> runtime_interface;
+  Table<7> tools_callbacks;
+  Table<4> tools_thread;
+  Word context_storage[4] = {slot(storage_put), slot(storage_remove), slot(storage_get), nullptr};  // has no size word
+  Table<17> context_checks;
+  Table<3> integrity;
+  Table<95> tools_context;
+  Table<64> tools_module;
+  Table<16> matmul;  // asked by cuBLASLt on compute capability 9.0, which crashes on a refusal and copes with this
+
+  Tables() {
+    runtime_interface.words[2] = slot(runtime_primary_context);
+    tools_callbacks.words[2] = slot(tools_api_flags);
+    tools_callbacks.words[6] = slot(tools_domain_flags);
+    tools_thread.words[2] = slot(tools_current_context);
+    context_checks.words[2] = slot(context_check);
+    context_checks.words[3] = slot(context_check_flags);
+    integrity.words[1] = slot(integrity_check);
+    tools_context.words[4] = slot(tools_context_id);
+    tools_module.words[7] = slot(tools_each_kernel);
+  }
+};
+
+const Tables& tables() {
+  static const Tables* const t = new Tables;  // never destroyed: libcudart keeps the addresses
+  return *t;
+}
+
+CUresult integrity_check(uint32_t version, uint64_t unix_seconds, uint64_t out[2]) {
+  const Tables& t = tables();
+  return validity_digest({t.runtime_interface.words, t.integrity.words, t.integrity.words[1]}, version,
+                         unix_seconds, out);
+}
+
+struct Known {
+  uint8_t id[16];
+  Word (*table)();
+};
+
+const Known kKnown[] = {
+    {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9},
+     +[]() -> Word { return tables().runtime_interface.words; }},
+    {{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66},
+     +[]() -> Word { return tables().tools_callbacks.words; }},
+    {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc},
+     +[]() -> Word { return tables().tools_thread.words; }},
+    {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93},
+     +[]() -> Word { return tables().context_storage; }},
+    {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e},
+     +[]() -> Word { return tables().context_checks.words; }},
+    {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2},
+     +[]() -> Word { return tables().integrity.words; }},
+    {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2},
+     +[]() -> Word { return tables().tools_context.words; }},
+    {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
+     +[]() -> Word { return tables().tools_module.words; }},
+    {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b, 0xca},
+     +[]() -> Word { return tables().matmul.words; }},
+};
+
+}  // namespace
+
+CUresult get_export_table(const void** table, const CUuuid* id) {
+  if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *table = nullptr;
+  for (const Known& known : kKnown) {
+    if (std::memcmp(known.id, id->bytes, sizeof known.id) == 0) {
+      *table = known.table();
+      return CUDA_SUCCESS;
+    }
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace vgpu::cudart

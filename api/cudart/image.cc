@@ -1,0 +1,226 @@
+// Walks fatbin wrappers and containers.
+// SPDX-License-Identifier: Apache-2.0
+#include "api/cudart/image.h"
+
+#include <elf.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include <cstring>
+
+namespace vgpu::cudart {
+namespace {
+
+constexpr uint32_t kWrapperMagic = 0x466243B1;
+constexpr uint32_t kContainerMagic = 0xBA55ED50;
+constexpr uint64_t kFlagLz4 = 0x2000;
+constexpr uint64_t kFlagZstd = 0x8000;
+constexpr size_t kUnknownSize = SIZE_MAX;
+
+struct Wrapper {
+  uint32_t magic, version;
+  const void* container;
+  const void* const* relocatable;  // version 2: containers, ended by nullptr
+};
+
+struct ContainerHeader {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t body_bytes;
+};
+
+struct EntryHeader {
+  uint16_t kind, version;
+  uint32_t header_bytes;
+  uint64_t payload_bytes;
+  uint32_t compressed_bytes, options_offset;
+  uint16_t minor, major;
+  uint32_t arch, name_offset, name_bytes;
+  uint64_t flags, reserved, uncompressed_bytes;
+};
+static_assert(sizeof(ContainerHeader) == 16 && sizeof(EntryHeader) == 64);
+
+bool fail(std::string* why, const char* text) {
+  if (why != nullptr) *why = text;
+  return false;
+}
+
+template <typename T>
+T load(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+bool expand(const EntryHeader& entry, const uint8_t* payload, std::string* out, std::string* why) {
+  const bool packed = entry.compressed_bytes != 0 && (entry.flags & (kFlagLz4 | kFlagZstd)) != 0;
+  if (!packed) {
+    out->assign(reinterpret_cast<const char*>(payload), entry.payload_bytes);
+    return true;
+  }
+  if (entry.uncompressed_bytes > kImageBytesMax || entry.compressed_bytes > entry.payload_bytes) {
+    return fail(why, "an entry's sizes contradict each other");
+  }
+  out->resize(entry.uncompressed_bytes);
+  if ((entry.flags & kFlagZstd) != 0) {
+    const size_t n = ZSTD_decompress(out->data(), out->size(), payload, entry.compressed_bytes);
+    if (ZSTD_isError(n) || n != out->size()) return fail(why, "zstd data is damaged");
+    return true;
+  }
+  const int n = LZ4_decompress_safe(reinterpret_cast<const char*>(payload), out->data(),
+                                    static_cast<int>(entry.compressed_bytes), static_cast<int>(out->size()));
+  return n == static_cast<int>(out->size()) || fail(why, "LZ4 data is damaged");
+}
+
+void trim_text(std::string* text) {
+  text->resize(std::strlen(text->c_str()));  // PTX may be padded with NULs
+}
+
+bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Image>* images, std::string* why) {
+  Image image;
+  image.arch = entry.arch;
+  image.flags = entry.flags;
+  image.kind = entry.kind == 1 ? Image::Kind::kPtx : entry.kind == 2 ? Image::Kind::kCubin : Image::Kind::kOther;
+  if (image.kind != Image::Kind::kOther) {  // link-time images are of no use here, and packed in other ways
+    if (!expand(entry, payload, &image.bytes, why)) return false;
+    if (image.kind == Image::Kind::kPtx) trim_text(&image.bytes);
+  }
+  images->push_back(std::move(image));
+  return true;
+}
+
+// Bytes of a container, or 0 when it is none.
+size_t container_bytes(const uint8_t* at, size_t limit, std::string* why) {
+  if (limit < sizeof(ContainerHeader)) return fail(why, "too short for a container");
+  const auto header = load<ContainerHeader>(at);
+  if (header.magic != kContainerMagic || header.header_bytes < sizeof header) return fail(why, "no container");
+  if (header.body_bytes > kImageBytesMax || (limit != kUnknownSize && header.header_bytes + header.body_bytes > limit)) {
+    return fail(why, "the container claims more bytes than there are");
+  }
+  return header.header_bytes + header.body_bytes;
+}
+
+bool read_container(const uint8_t* at, size_t limit, std::vector<Image>* images, std::string* why) {
+  const size_t total = container_bytes(at, limit, why);
+  if (total == 0) return false;
+  size_t offset = load<ContainerHeader>(at).header_bytes;
+  while (offset < total) {
+    if (total - offset < sizeof(EntryHeader)) return fail(why, "an entry is cut off");
+    const auto entry = load<EntryHeader>(at + offset);
+    if (entry.header_bytes < sizeof entry || entry.header_bytes > total - offset ||
+        entry.payload_bytes > total - offset - entry.header_bytes || images->size() >= kImageEntriesMax) {
+      return fail(why, "an entry reaches past its container");
+    }
+    if (!read_entry(entry, at + offset + entry.header_bytes, images, why)) return false;
+    offset += entry.header_bytes + entry.payload_bytes;
+  }
+  return true;
+}
+
+// A cubin has no length of its own: it ends where its last section, segment or header table ends.
+size_t elf_bytes(const uint8_t* at, size_t limit, std::string* why) {
+  if (limit < sizeof(Elf64_Ehdr)) return fail(why, "too short for a cubin");
+  const auto header = load<Elf64_Ehdr>(at);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return fail(why, "not a 64-bit cubin");
+  uint64_t end = sizeof header;
+  auto reach = [&](uint64_t offset, uint64_t bytes) {
+    if (offset > kImageBytesMax || bytes > kImageBytesMax) return false;
+    if (offset + bytes > end) end = offset + bytes;
+    return limit == kUnknownSize || end <= limit;
+  };
+  if (!reach(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
+      !reach(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) {
+    return fail(why, "a header table lies outside the cubin");
+  }
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    const auto section = load<Elf64_Shdr>(at + header.e_shoff + i * sizeof(Elf64_Shdr));
+    if (section.sh_type != SHT_NOBITS && !reach(section.sh_offset, section.sh_size)) {
+      return fail(why, "a section lies outside the cubin");
+    }
+  }
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    const auto segment = load<Elf64_Phdr>(at + header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (!reach(segment.p_offset, segment.p_filesz)) return fail(why, "a segment lies outside the cubin");
+  }
+  return end;
+}
+
+bool is_elf(const uint8_t* at, size_t limit) { return limit >= SELFMAG && std::memcmp(at, ELFMAG, SELFMAG) == 0; }
+
+bool looks_like_text(const uint8_t* at, size_t limit) {
+  return limit > 0 && (at[0] == '/' || at[0] == '.' || at[0] == '\n' || at[0] == '\r' || at[0] == ' ' || at[0] == '\t');
+}
+
+bool read_bare(const uint8_t* at, size_t limit, std::vector<Image>* images, std::string* why) {
+  if (is_elf(at, limit)) {
+    const size_t bytes = elf_bytes(at, limit, why);
+    if (bytes == 0) return false;
+    images->push_back({Image::Kind::kCubin, 0, 0, std::string(reinterpret_cast<const char*>(at), bytes)});
+    return true;
+  }
+  if (!looks_like_text(at, limit)) return fail(why, "neither a fatbin, a cubin nor PTX");
+  const char* text = reinterpret_cast<const char*>(at);
+  const size_t bytes = limit == kUnknownSize ? std::strlen(text) : strnlen(text, limit);
+  images->push_back({Image::Kind::kPtx, 0, 0, std::string(text, bytes)});
+  return true;
+}
+
+uint32_t magic_of(const uint8_t* at, size_t limit) { return limit >= 4 ? load<uint32_t>(at) : 0; }
+
+}  // namespace
+
+bool parse_images(const void* image, std::vector<Image>* images, std::string* why) {
+  const auto* at = static_cast<const uint8_t*>(image);
+  if (image == nullptr) return fail(why, "no image");
+  // The first byte decides whether a word may be read: text can be shorter than a word.
+  if (looks_like_text(at, kUnknownSize) || is_elf(at, kUnknownSize)) return read_bare(at, kUnknownSize, images, why);
+  const uint32_t magic = magic_of(at, kUnknownSize);
+  if (magic == kContainerMagic) return read_container(at, kUnknownSize, images, why);
+  if (magic != kWrapperMagic) return fail(why, "neither a fatbin, a cubin nor PTX");
+  const auto wrapper = load<Wrapper>(at);
+  if (wrapper.container == nullptr) return fail(why, "the wrapper is empty");
+  if (!read_container(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, images, why)) return false;
+  if (wrapper.version >= 2 && wrapper.relocatable != nullptr) {
+    for (const void* const* piece = wrapper.relocatable; *piece != nullptr; ++piece) {
+      if (!read_container(static_cast<const uint8_t*>(*piece), kUnknownSize, images, why)) return false;
+    }
+  }
+  return true;
+}
+
+bool parse_images(const void* image, size_t size, std::vector<Image>* images, std::string* why) {
+  const auto* at = static_cast<const uint8_t*>(image);
+  if (magic_of(at, size) == kContainerMagic) return read_container(at, size, images, why);
+  return read_bare(at, size, images, why);
+}
+
+bool flatten_image(const void* image, std::string* blob, std::string* why) {
+  if (image == nullptr) return fail(why, "no image");
+  const auto* at = static_cast<const uint8_t*>(image);
+  if (is_elf(at, kUnknownSize)) {
+    const size_t bytes = elf_bytes(at, kUnknownSize, why);
+    blob->assign(reinterpret_cast<const char*>(at), bytes);
+    return bytes != 0;
+  }
+  if (looks_like_text(at, kUnknownSize)) {
+    blob->assign(reinterpret_cast<const char*>(at));
+    blob->push_back('\0');
+    return true;
+  }
+  if (magic_of(at, kUnknownSize) == kWrapperMagic) at = static_cast<const uint8_t*>(load<Wrapper>(at).container);
+  if (at == nullptr) return fail(why, "the wrapper is empty");
+  const size_t bytes = container_bytes(at, kUnknownSize, why);
+  blob->assign(reinterpret_cast<const char*>(at), bytes);
+  return bytes != 0;
+}
+
+const Image* best_ptx(const std::vector<Image>& images, uint32_t capability) {
+  const Image* best = nullptr;
+  for (const Image& image : images) {
+    if (image.kind != Image::Kind::kPtx || image.arch > capability) continue;
+    if (best == nullptr || image.arch > best->arch) best = &image;
+  }
+  return best;
+}
+
+}  // namespace vgpu::cudart
