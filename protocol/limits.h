@@ -1,0 +1,70 @@
+// Every limit of the protocol, with its name and unit, and what happens when it is reached.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_LIMITS_H_
+#define VGPU_PROTOCOL_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vgpu::protocol {
+
+inline constexpr uint32_t kProtocolVersion =
+    1;  // raised by any change of layout or of the handshake
+
+inline constexpr size_t kCacheLineBytes = 64;
+inline constexpr size_t kPageBytes = 4096;
+
+// --- ring
+// ------------------------------------------------------------------------------------------
+inline constexpr uint32_t kRecordAlignBytes = 16;
+// One record with header, struct and inline blob. Producer::reserve returns null for more; the
+// consumer ends the session. Room for the largest parameter block that CUDA has (32,764 bytes) and
+// its struct.
+inline constexpr uint32_t kRecordBytesMax = 64 * 1024;
+inline constexpr uint32_t kRingBytesDefault = 4 << 20;  // all ring sizes are powers of two
+inline constexpr uint32_t kRingBytesMin =
+    4 * kRecordBytesMax;  // a pad and a record always fit an empty ring
+inline constexpr uint32_t kRingBytesMax = 64 << 20;
+// Larger data goes through a slab: a record this long costs as much as the slab's bookkeeping.
+inline constexpr uint32_t kBlobInlineBytesMax = 4096;
+
+// --- replies
+// ---------------------------------------------------------------------------------------
+inline constexpr uint32_t kReplySlots = 256;            // more waiting threads queue in the guest
+inline constexpr uint32_t kReplyPayloadBytesMax = 112;  // larger results go through the down-slab
+
+// --- semaphores
+// ------------------------------------------------------------------------------------
+inline constexpr uint32_t kContextSlots =
+    64;  // contexts with a sticky word; the 65th is refused by the guest
+
+// --- slabs
+// -----------------------------------------------------------------------------------------
+inline constexpr uint64_t kSlabBytesDefault = 16u << 20;  // each way
+inline constexpr uint64_t kSlabBytesMin = 64 * 1024;
+inline constexpr uint64_t kSlabBytesMax = 1u << 30;
+inline constexpr uint32_t kStagingAlignBytes =
+    256;  // offsets of staged blobs, so that copies are aligned
+inline constexpr uint32_t kStagingEntriesMax = 4096;  // allocations in flight; the next one waits
+
+// --- control messages
+// ------------------------------------------------------------------------------
+inline constexpr size_t kControlMessageBytesMax = 64 * 1024;  // longer: malformed
+inline constexpr size_t kControlDescriptorsMax = 4;           // more: malformed, all are closed
+inline constexpr size_t kNameBytesMax = 255;
+inline constexpr size_t kListedNameBytesMax = 63;  // names in a listing of guests are cut
+inline constexpr size_t kTextBytesMax = 1023;
+inline constexpr size_t kRangesMax = 8;
+inline constexpr size_t kDevicesMax = 16;
+inline constexpr size_t kDeviceAttributesMax = 512;
+inline constexpr size_t kGuestsListedMax = 256;
+
+// --- waiting
+// ---------------------------------------------------------------------------------------
+inline constexpr int64_t kSpinNsStart = 20'000;
+inline constexpr int64_t kSpinNsMax = 50'000;  // longer spins buy nothing but CPU time (measured)
+inline constexpr int64_t kSpinNsMin = 1'000;
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_LIMITS_H_

@@ -1,0 +1,42 @@
+// How long to spin: the CPU-aware rule.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/ring/doorbell.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace vgpu::protocol {
+namespace {
+
+// Spinning on the only CPU keeps the peer from running at all. Asked once: the answer changes
+// rarely, and only speed hangs on it.
+bool several_cpus() {
+  static const bool several = [] {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) >= 2;
+  }();
+  return several;
+}
+
+}  // namespace
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+int64_t SpinBudget::budget_ns(uint32_t peer_cpu) const {
+  if (mode_ == SpinMode::kNever) return 0;
+  if (mode_ == SpinMode::kForever) return INT64_MAX;
+  // A peer on our own CPU cannot make progress while we spin.
+  if (!several_cpus() || peer_cpu == this_cpu()) return 0;
+  return budget_ns_;
+}
+
+void SpinBudget::hit() { budget_ns_ = std::min(budget_ns_ * 2, kSpinNsMax); }
+
+void SpinBudget::miss() { budget_ns_ = std::max(budget_ns_ / 2, kSpinNsMin); }
+
+}  // namespace vgpu::protocol

@@ -1,0 +1,136 @@
+// Waiting for the peer: spin for a while where that can help, then sleep on a futex.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_RING_DOORBELL_H_
+#define VGPU_PROTOCOL_RING_DOORBELL_H_
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/futex.h"
+#include "protocol/limits.h"
+
+namespace vgpu::protocol {
+
+// How a waiter spends its time. kAdaptive is the rule of the product: spin only when the peer was
+// last seen on another CPU, for a budget that halves on a miss and doubles on a hit. The other two
+// are for tests: they make the sleeping or the spinning path certain.
+enum class SpinMode : uint8_t { kAdaptive, kNever, kForever };
+
+enum class WaitResult : uint8_t {
+  kReady,    // the condition holds
+  kTimeout,  // the time given is over
+  kDead,     // mark_dead() was called; nothing will come any more
+};
+
+// Decides for one waiter how long to spin. Not thread-safe: one per waiting thread or held under
+// its lock.
+class SpinBudget {
+ public:
+  explicit SpinBudget(SpinMode mode = SpinMode::kAdaptive) : mode_(mode) {}
+
+  // Nanoseconds to spin now, given the CPU on which the peer was seen last; INT64_MAX = for ever.
+  int64_t budget_ns(uint32_t peer_cpu) const;
+  void hit();
+  void miss();
+  SpinMode mode() const { return mode_; }
+
+ private:
+  SpinMode mode_;
+  int64_t budget_ns_ = kSpinNsStart;
+};
+
+// Monotonic nanoseconds.
+int64_t now_ns();
+
+// CPU numbers are stored plus one, so that fresh zeroed memory says "never seen".
+inline uint32_t this_cpu() { return static_cast<uint32_t>(sched_getcpu() + 1); }
+
+// Tells the peer where we run. Relaxed: a hint; written only when it changed, to keep the line
+// quiet.
+inline void publish_cpu(std::atomic<uint32_t>* cpu) {
+  const uint32_t here = this_cpu();
+  if (cpu->load(std::memory_order_relaxed) != here) cpu->store(here, std::memory_order_relaxed);
+}
+
+inline void cpu_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Rings: call after the release store that makes the condition true. One load when nobody sleeps.
+//   ringer:  store condition (release); fence; load sleeping
+//   sleeper: store sleeping;            fence; load condition
+// The two seq_cst fences make it impossible that both loads miss both stores (Dekker), so no
+// wake-up is lost.
+inline void ring_doorbell(std::atomic<uint32_t>* sleeping) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleeping->load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (sleeping->exchange(0, std::memory_order_acq_rel) != 0) futex_wake_all(sleeping);
+  }
+}
+
+// Spins while `ready` says no, within the budget. Returns whether it became ready (or `dead` was
+// set).
+template <typename Ready>
+bool spin_until(SpinBudget* budget, const std::atomic<uint32_t>& peer_cpu,
+                const std::atomic<bool>& dead, int64_t deadline_ns, Ready ready) {
+  const int64_t budget_ns = budget->budget_ns(peer_cpu.load(std::memory_order_relaxed));
+  if (budget_ns == 0) return false;
+  const int64_t start = now_ns();
+  for (;;) {
+    for (int i = 0; i < 32; ++i) {
+      if (ready() || dead.load(std::memory_order_relaxed)) {
+        budget->hit();
+        return true;
+      }
+      cpu_pause();
+    }
+    const int64_t now = now_ns();
+    if (now - start >= budget_ns || now >= deadline_ns) break;
+    if (budget->mode() == SpinMode::kForever)
+      sched_yield();  // so that the mode ends on one CPU as well
+  }
+  budget->miss();
+  return false;
+}
+
+// Waits until `ready` (an acquire load of what the peer stores before it rings), `dead`, or
+// timeout_ns (< 0: no limit). `sleeping` is the futex word of this one waiter; the peer rings it
+// with ring_doorbell, mark_dead with wake_sleeper.
+template <typename Ready>
+WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
+                    const std::atomic<uint32_t>& peer_cpu, const std::atomic<bool>& dead,
+                    int64_t timeout_ns, Ready ready) {
+  if (ready()) return WaitResult::kReady;
+  if (dead.load(std::memory_order_acquire)) return WaitResult::kDead;
+  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  spin_until(budget, peer_cpu, dead, deadline, ready);
+  for (;;) {
+    if (ready()) break;
+    if (dead.load(std::memory_order_acquire)) return WaitResult::kDead;
+    const int64_t left = timeout_ns < 0 ? -1 : deadline - now_ns();
+    if (timeout_ns >= 0 && left <= 0) return WaitResult::kTimeout;
+    sleeping->store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: ring_doorbell, wake_sleeper
+    if (!ready() && !dead.load(std::memory_order_relaxed)) futex_wait(sleeping, 1, left);
+    sleeping->store(0, std::memory_order_relaxed);
+  }
+  return WaitResult::kReady;
+}
+
+// Wakes a waiter after `dead` was set. Without looking first: a hostile peer may have cleared the
+// word.
+inline void wake_sleeper(std::atomic<uint32_t>* sleeping) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: wait_for
+  sleeping->store(0, std::memory_order_relaxed);
+  futex_wake_all(sleeping);
+}
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_RING_DOORBELL_H_

@@ -1,0 +1,78 @@
+// Raising, reading and waiting.
+//   raiser: store value; fence; load waiters       waiter: add to waiters; fence; load epoch, then
+//   value; futex_wait(epoch)
+// The fences make it impossible that the raiser sees no waiter and the waiter sees the old value.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/ring/semaphore.h"
+
+namespace vgpu::protocol {
+
+void SemaphoreWriter::wake_waiters() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (page_->waiters.waiters.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    page_->waiters.epoch.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(&page_->waiters.epoch);
+  }
+}
+
+void SemaphoreWriter::raise(Semaphore which, uint64_t value) {
+  std::atomic<uint64_t>& word = SemaphoreReader::line(page_, which).value;
+  if (value <= word.load(std::memory_order_relaxed)) return;
+  word.store(value, std::memory_order_release);
+  wake_waiters();
+}
+
+void SemaphoreWriter::set_state(SessionState state, int32_t result) {
+  page_->session_error.store(result, std::memory_order_relaxed);
+  page_->session_state.store(static_cast<uint32_t>(state), std::memory_order_release);
+  wake_waiters();
+}
+
+void SemaphoreWriter::set_sticky(uint32_t slot, int32_t result) {
+  if (slot >= kContextSlots) return;
+  int32_t healthy = 0;
+  page_->sticky[slot].compare_exchange_strong(healthy, result, std::memory_order_acq_rel);
+  wake_waiters();
+}
+
+void SemaphoreWriter::clear_sticky(uint32_t slot) {
+  if (slot < kContextSlots) page_->sticky[slot].store(0, std::memory_order_release);
+}
+
+WaitResult SemaphoreReader::wait(Semaphore which, uint64_t at_least, int64_t timeout_ns) {
+  const auto ready = [&] { return value(which) >= at_least; };
+  const auto over = [&] { return dead() || state() == SessionState::kFailed; };
+  if (ready()) return WaitResult::kReady;
+  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  SpinBudget budget(spin_);
+  spin_until(&budget, *worker_cpu_, dead_, deadline, [&] { return ready() || over(); });
+  if (ready()) return WaitResult::kReady;
+  std::atomic<uint32_t>& epoch = page_->waiters.epoch;
+  page_->waiters.waiters.fetch_add(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: wake_waiters, mark_dead
+  WaitResult result = WaitResult::kReady;
+  for (;;) {
+    const uint32_t seen = epoch.load(std::memory_order_seq_cst);
+    if (ready()) break;
+    if (over()) {
+      result = WaitResult::kDead;
+      break;
+    }
+    const int64_t left = timeout_ns < 0 ? -1 : deadline - now_ns();
+    if (timeout_ns >= 0 && left <= 0) {
+      result = WaitResult::kTimeout;
+      break;
+    }
+    futex_wait(&epoch, seen, left);
+  }
+  page_->waiters.waiters.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+void SemaphoreReader::mark_dead() {
+  dead_.store(true, std::memory_order_seq_cst);
+  page_->waiters.epoch.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(&page_->waiters.epoch);
+}
+
+}  // namespace vgpu::protocol

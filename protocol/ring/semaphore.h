@@ -1,0 +1,93 @@
+// The semaphore page: words that the worker raises and the guest polls instead of asking.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_RING_SEMAPHORE_H_
+#define VGPU_PROTOCOL_RING_SEMAPHORE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "protocol/ring/doorbell.h"
+#include "protocol/ring/layout.h"
+
+namespace vgpu::protocol {
+
+enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kBackedCredit };
+
+enum class SessionState : uint32_t {
+  kRunning = 0,  // zeroed memory is a running session
+  kEnding = 1,   // the server drains: no new work is taken
+  kFailed =
+      2,  // a rule was broken or the worker gave up; session_error is the answer to every call
+};
+
+// Worker side. Thread-safe; each semaphore has one raiser at a time.
+class SemaphoreWriter {
+ public:
+  explicit SemaphoreWriter(const ChannelView& view) : page_(view.semaphores()) {}
+
+  // Sets a semaphore that never falls, and wakes who waits for it. Lower values than before are
+  // ignored.
+  void raise(Semaphore which, uint64_t value);
+  // Ends the session with `result` for every call of the guest, and wakes all waiters.
+  void set_state(SessionState state, int32_t result);
+  // Puts a sticky error on a context slot; the first one stays. Wakes all waiters.
+  void set_sticky(uint32_t slot, int32_t result);
+  // A new context takes the slot.
+  void clear_sticky(uint32_t slot);
+
+ private:
+  void wake_waiters();
+  SemaphorePage* page_;
+};
+
+// Guest side. Thread-safe. Reading is one load.
+class SemaphoreReader {
+ public:
+  explicit SemaphoreReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive)
+      : page_(view.semaphores()), worker_cpu_(&view.header()->head.cpu), spin_(spin) {}
+  SemaphoreReader(const SemaphoreReader&) = delete;
+  SemaphoreReader& operator=(const SemaphoreReader&) = delete;
+
+  // acquire: partner is SemaphoreWriter::raise, so results stored before it are visible.
+  uint64_t value(Semaphore which) const {
+    return line(page_, which).value.load(std::memory_order_acquire);
+  }
+  SessionState state() const {
+    return static_cast<SessionState>(page_->session_state.load(std::memory_order_acquire));
+  }
+  int32_t session_error() const { return page_->session_error.load(std::memory_order_relaxed); }
+  // CUresult of a context slot; 0 = healthy. An out-of-range slot is healthy.
+  int32_t sticky(uint32_t slot) const {
+    return slot < kContextSlots ? page_->sticky[slot].load(std::memory_order_acquire) : 0;
+  }
+
+  // Waits for value(which) >= at_least. kDead also when the session has failed.
+  WaitResult wait(Semaphore which, uint64_t at_least, int64_t timeout_ns = -1);
+
+  void mark_dead();
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+
+  static SequenceLine& line(SemaphorePage* page, Semaphore which) {
+    switch (which) {
+      case Semaphore::kExecuted:
+        return page->executed;
+      case Semaphore::kSlabRetired:
+        return page->slab_retired;
+      case Semaphore::kFreeRetired:
+        return page->free_retired;
+      case Semaphore::kBackedCredit:
+        break;
+    }
+    return page->backed_credit;
+  }
+
+ private:
+  SemaphorePage* page_;
+  const std::atomic<uint32_t>* worker_cpu_;
+  SpinMode spin_;
+  std::atomic<bool> dead_{false};
+};
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_RING_SEMAPHORE_H_
