@@ -1,0 +1,157 @@
+// Addresses and unix sockets.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/transport/connect.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace vgpu::protocol {
+namespace {
+
+constexpr std::string_view kUnixScheme = "unix:";
+
+// Empty variables count as unset, as XDG says.
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string user_runtime_path() {
+  const std::string folder = variable("XDG_RUNTIME_DIR");
+  return folder.empty() || folder[0] != '/' ? "" : folder + "/vgpu/vgpud.sock";
+}
+
+std::string user_tmp_path() { return "/tmp/vgpu-" + std::to_string(::getuid()) + "/vgpud.sock"; }
+
+constexpr const char* kSystemPath = "/run/vgpu/vgpud.sock";
+
+bool fill(const std::string& path, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address->sun_path)) return false;
+  std::memcpy(address->sun_path, path.data(), path.size());
+  return true;
+}
+
+Status too_long(const std::string& path) {
+  return Status(StatusCode::kInvalidArgument, "socket path has " + std::to_string(path.size()) +
+                                                  " bytes, at most 107 fit: " + path);
+}
+
+int connect_retrying(int fd, const sockaddr_un& address) {
+  int done = 0;
+  do {
+    done = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } while (done != 0 && errno == EINTR);
+  return done;
+}
+
+Status make_folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return ok_status();
+  const std::string folder = path.substr(0, slash);
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) == 0) return ok_status();
+  VGPU_RETURN_IF_ERROR(make_folder_of(folder));
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Status::from_errno(errno, ("mkdir " + folder).c_str());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::string Address::to_string() const {
+  return kind == Kind::kLoop ? "loop:" : std::string(kUnixScheme) + path;
+}
+
+Result<Address> parse_address(std::string_view text) {
+  if (text == "loop:") return Address{Address::Kind::kLoop, ""};
+  std::string_view path = text;
+  if (path.starts_with(kUnixScheme)) path.remove_prefix(kUnixScheme.size());
+  if (path.starts_with('/')) {
+    sockaddr_un unused{};
+    if (!fill(std::string(path), &unused)) return too_long(std::string(path));
+    return Address{Address::Kind::kUnix, std::string(path)};
+  }
+  const bool known = text.starts_with(kUnixScheme);
+  if (!known && text.find(':') != std::string_view::npos) {
+    return Status(StatusCode::kNotSupported, "unknown kind of address: " + std::string(text));
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "address must be unix:/absolute/path, not: " + std::string(text));
+}
+
+Result<Address> default_address() {
+  if (const std::string set = variable("VGPU_SERVER"); !set.empty()) return parse_address(set);
+  const std::string candidates[] = {user_runtime_path(), kSystemPath, user_tmp_path()};
+  for (const std::string& path : candidates) {
+    struct stat info {};
+    if (!path.empty() && ::stat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) {
+      return Address{Address::Kind::kUnix, path};
+    }
+  }
+  return default_listen_address();
+}
+
+Address default_listen_address() {
+  if (const std::string path = user_runtime_path(); !path.empty()) {
+    return Address{Address::Kind::kUnix, path};
+  }
+  return Address{Address::Kind::kUnix, ::getuid() == 0 ? kSystemPath : user_tmp_path()};
+}
+
+Result<UniqueFd> connect_unix(const std::string& path) {
+  sockaddr_un address{};
+  if (!fill(path, &address)) return too_long(path);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Status::from_errno(errno, "socket");
+  if (connect_retrying(fd.get(), address) != 0) {
+    const int error = errno;
+    const char* reason = strerrordesc_np(error);
+    return Status(
+        error == EACCES ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
+        "no server at unix:" + path + ": " + (reason != nullptr ? reason : "unknown error"), error);
+  }
+  return fd;
+}
+
+Result<UniqueFd> listen_unix(const std::string& path, unsigned mode) {
+  sockaddr_un address{};
+  if (!fill(path, &address)) return too_long(path);
+  VGPU_RETURN_IF_ERROR(make_folder_of(path));
+  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!probe.valid()) return Status::from_errno(errno, "socket");
+  if (connect_retrying(probe.get(), address) == 0) {
+    return Status(StatusCode::kAlreadyExists, "a server answers already at unix:" + path);
+  }
+  // ECONNREFUSED: a socket whose server has died. Anything else at that path is not ours to remove.
+  if (errno == ECONNREFUSED) ::unlink(path.c_str());
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Status::from_errno(errno, "socket");
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Status::from_errno(errno, ("bind unix:" + path).c_str());
+  }
+  // Nobody can connect before listen(), so the permission is never wider than asked.
+  if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno, "chmod");
+  if (::listen(fd.get(), 128) != 0) return Status::from_errno(errno, "listen");
+  return fd;
+}
+
+Result<UniqueFd> accept_unix(int listener) {
+  for (;;) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) return UniqueFd(fd);
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return Status(StatusCode::kTimedOut, "no guest waits");
+    return Status::from_errno(errno, "accept4");
+  }
+}
+
+}  // namespace vgpu::protocol

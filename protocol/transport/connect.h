@@ -1,0 +1,50 @@
+// Server addresses: their grammar, the default, connecting and listening.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_TRANSPORT_CONNECT_H_
+#define VGPU_PROTOCOL_TRANSPORT_CONNECT_H_
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace vgpu::protocol {
+
+// unix:/absolute/path   a server on this host
+// loop:                 a server inside this process (tests)
+// A plain absolute path is taken as unix:. Other schemes give kNotSupported.
+struct Address {
+  enum class Kind : uint8_t { kUnix, kLoop };
+  Kind kind = Kind::kUnix;
+  std::string path;  // kUnix
+  std::string to_string() const;
+};
+
+Result<Address> parse_address(std::string_view text);
+
+// Where a server is expected: VGPU_SERVER when set (and then its errors are reported), else the
+// first of
+// ${XDG_RUNTIME_DIR}/vgpu/vgpud.sock, /run/vgpu/vgpud.sock and /tmp/vgpu-UID/vgpud.sock that
+// exists, else the first that could be.
+Result<Address> default_address();
+
+// Where vgpud listens by default: as above, but /run/vgpu for root, the user's own folder
+// otherwise.
+Address default_listen_address();
+
+// A connected SOCK_SEQPACKET socket, CLOEXEC. kUnavailable: nobody listens there (the text names
+// the path).
+Result<UniqueFd> connect_unix(const std::string& path);
+
+// A listening socket, CLOEXEC, non-blocking. Makes the folder (mode 0700) when it is missing, and
+// replaces a socket that no server answers on; kAlreadyExists when one does. `mode` is the socket's
+// permission.
+Result<UniqueFd> listen_unix(const std::string& path, unsigned mode);
+
+// The next guest, CLOEXEC. kTimedOut when none waits (the listener is non-blocking).
+Result<UniqueFd> accept_unix(int listener);
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_TRANSPORT_CONNECT_H_
