@@ -1,0 +1,96 @@
+// Putting the parts of a channel over its mapping.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/session/channel.h"
+
+#include <utility>
+
+namespace vgpu::protocol {
+namespace {
+
+Status check_memory(const Transport& transport) {
+  VGPU_RETURN_IF_ERROR(transport.sizes().check());
+  if (transport.memory().size() < transport.sizes().total_bytes()) {
+    return Status(StatusCode::kMalformed, "shared memory is smaller than its sizes say");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+GuestChannel::GuestChannel(std::unique_ptr<Transport> transport, const ChannelView& view,
+                           SpinMode spin)
+    : transport_(std::move(transport)),
+      view_(view),
+      producer_(view, spin),
+      up_(view.sizes().up_bytes),
+      down_(view.sizes().down_bytes),
+      replies_(view, spin),
+      semaphores_(view, spin) {}
+
+Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transport> transport,
+                                                         SpinMode spin) {
+  VGPU_RETURN_IF_ERROR(check_memory(*transport));
+  const ChannelView view(transport->memory().data(), transport->sizes());
+  VGPU_RETURN_IF_ERROR(view.check_identity());
+  return std::unique_ptr<GuestChannel>(new GuestChannel(std::move(transport), view, spin));
+}
+
+Staging::Piece GuestChannel::allocate_up(uint64_t bytes) {
+  if (bytes == 0 || bytes > up_.bytes_max()) return {};
+  for (;;) {
+    if (Staging::Piece piece = up_.allocate(bytes); piece.ok()) return piece;
+    up_.retire_through(semaphores_.value(Semaphore::kSlabRetired));
+    if (Staging::Piece piece = up_.allocate(bytes); piece.ok()) return piece;
+    const uint64_t oldest = up_.oldest_sequence();
+    if (oldest == 0) return {};  // held by pieces that no record names yet: waiting would not help
+    producer_.publish();         // the record that frees space must be seen
+    if (semaphores_.wait(Semaphore::kSlabRetired, oldest) != WaitResult::kReady) return {};
+  }
+}
+
+Staging::Piece GuestChannel::allocate_down(uint64_t bytes, bool wait) {
+  if (bytes == 0 || bytes > down_.bytes_max()) return {};
+  std::unique_lock<std::mutex> hold(down_lock_);
+  for (;;) {
+    if (dead()) return {};
+    const Staging::Piece piece = down_.allocate(bytes);
+    if (piece.ok() || !wait) return piece;
+    down_released_.wait(hold);
+  }
+}
+
+void GuestChannel::release_down(const Staging::Piece& piece) {
+  {
+    std::lock_guard<std::mutex> hold(down_lock_);
+    down_.release(piece.ticket);
+  }
+  down_released_.notify_all();
+}
+
+void GuestChannel::mark_dead() {
+  producer_.mark_dead();
+  {
+    std::lock_guard<std::mutex> hold(down_lock_);  // a waiter has not looked yet, or sleeps
+  }
+  down_released_.notify_all();
+  replies_.mark_dead();
+  semaphores_.mark_dead();
+}
+
+WorkerChannel::WorkerChannel(std::unique_ptr<Transport> transport, const ChannelView& view,
+                             SpinMode spin)
+    : transport_(std::move(transport)),
+      view_(view),
+      consumer_(view, spin),
+      replies_(view),
+      semaphores_(view) {}
+
+Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(std::unique_ptr<Transport> transport,
+                                                             SpinMode spin) {
+  VGPU_RETURN_IF_ERROR(check_memory(*transport));
+  const ChannelView view(transport->memory().data(), transport->sizes());
+  view.write_identity();
+  return std::unique_ptr<WorkerChannel>(new WorkerChannel(std::move(transport), view, spin));
+}
+
+}  // namespace vgpu::protocol

@@ -1,0 +1,99 @@
+// Both ends of a channel over one mapping: what the shim and the worker hold.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_SESSION_CHANNEL_H_
+#define VGPU_PROTOCOL_SESSION_CHANNEL_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "protocol/ring/consumer.h"
+#include "protocol/ring/layout.h"
+#include "protocol/ring/producer.h"
+#include "protocol/ring/reply.h"
+#include "protocol/ring/semaphore.h"
+#include "protocol/ring/staging.h"
+#include "protocol/transport/transport.h"
+
+namespace vgpu::protocol {
+
+// The guest's end. Owns the transport. lock() guards the producer and the up-slab's bookkeeping,
+// from reserve to commit; everything else is thread-safe by itself.
+class GuestChannel {
+ public:
+  // Checks the memory's identity. Fails when it is not the channel that the handshake described.
+  static Result<std::unique_ptr<GuestChannel>> open(std::unique_ptr<Transport> transport,
+                                                    SpinMode spin = SpinMode::kAdaptive);
+
+  std::mutex& lock() { return lock_; }
+  Producer& producer() { return producer_; }             // under lock()
+  Staging& up_staging() { return up_; }                  // under lock()
+  ReplyPool& replies() { return replies_; }              // thread-safe
+  SemaphoreReader& semaphores() { return semaphores_; }  // thread-safe
+  std::span<std::byte> up_slab() const { return view_.up_slab(); }
+  std::span<std::byte> down_slab() const { return view_.down_slab(); }
+  Transport& transport() { return *transport_; }
+
+  // Room in the up-slab: retires what is past, waits for more. Under `held`, which is lock() and
+  // stays held. Not ok(): the channel is dead or bytes is more than the slab.
+  Staging::Piece allocate_up(uint64_t bytes);
+
+  // Room in the down-slab. A thread that holds none may wait for it (`wait`); one that holds some
+  // asks without waiting, or two such threads could wait for each other. Not ok(): no room, dead,
+  // or bytes is more than the slab. Thread-safe.
+  Staging::Piece allocate_down(uint64_t bytes, bool wait);
+  // After the reply, when the bytes are copied out. Thread-safe.
+  void release_down(const Staging::Piece& piece);
+
+  // Makes every wait of every thread return within microseconds, now and for good. Called by the
+  // watcher of the liveness descriptor.
+  void mark_dead();
+  bool dead() const { return producer_.dead(); }
+  // Whether calls may go on: alive, and the worker has not failed the session.
+  bool usable() const { return !dead() && semaphores_.state() != SessionState::kFailed; }
+
+ private:
+  GuestChannel(std::unique_ptr<Transport> transport, const ChannelView& view, SpinMode spin);
+
+  std::unique_ptr<Transport> transport_;
+  ChannelView view_;
+  std::mutex lock_;
+  Producer producer_;
+  Staging up_;
+  std::mutex down_lock_;  // guards down_; never taken together with lock_
+  std::condition_variable down_released_;
+  Staging down_;
+  ReplyPool replies_;
+  SemaphoreReader semaphores_;
+};
+
+// The worker's end. Owns the transport.
+class WorkerChannel {
+ public:
+  // The memory is fresh and zeroed; its identity is written here.
+  static Result<std::unique_ptr<WorkerChannel>> create(std::unique_ptr<Transport> transport,
+                                                       SpinMode spin = SpinMode::kAdaptive);
+
+  Consumer& consumer() { return consumer_; }             // one thread
+  ReplyWriter& replies() { return replies_; }            // thread-safe for different slots
+  SemaphoreWriter& semaphores() { return semaphores_; }  // thread-safe
+  std::span<std::byte> up_slab() const { return view_.up_slab(); }
+  std::span<std::byte> down_slab() const { return view_.down_slab(); }
+  Transport& transport() { return *transport_; }
+
+  // Wakes the consumer thread for good: the guest is gone, or the session ends.
+  void mark_dead() { consumer_.mark_dead(); }
+
+ private:
+  WorkerChannel(std::unique_ptr<Transport> transport, const ChannelView& view, SpinMode spin);
+
+  std::unique_ptr<Transport> transport_;
+  ChannelView view_;
+  Consumer consumer_;
+  ReplyWriter replies_;
+  SemaphoreWriter semaphores_;
+};
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_SESSION_CHANNEL_H_

@@ -1,0 +1,166 @@
+// Range checks on control messages: the verifier has checked structure only.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/session/decode_message.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace vgpu::protocol {
+namespace {
+
+Status malformed(const char* field) {
+  return Status(StatusCode::kMalformed, std::string("control message: bad ") + field);
+}
+
+// A text from a peer, fit for logs. False when it is longer than it may be.
+bool take_text(const flatbuffers::String* from, size_t bytes_max, std::string* to) {
+  if (from == nullptr) return true;
+  if (from->size() > bytes_max) return false;
+  to->assign(from->c_str(), from->size());
+  for (char& c : *to) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return true;
+}
+
+bool range_ok(const AddressRange& range) {
+  return range.base % kPageBytes == 0 && range.bytes % kPageBytes == 0 &&
+         range.bytes <= UINT64_MAX - range.base;
+}
+
+template <typename Vector>
+size_t size_of(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+Status take_device(const fb::Device& table, DeviceSnapshot* device) {
+  if (!take_text(table.name(), kNameBytesMax, &device->name)) return malformed("device name");
+  if (!take_text(table.pci_bus_id(), kNameBytesMax, &device->pci_bus_id)) {
+    return malformed("PCI bus id");
+  }
+  if (size_of(table.attributes()) > kDeviceAttributesMax) return malformed("device attributes");
+  if (size_of(table.limits()) > kDeviceAttributesMax) return malformed("device limits");
+  if (table.uuid() != nullptr) {
+    std::copy_n(table.uuid()->bytes()->data(), device->uuid.size(), device->uuid.begin());
+  }
+  if (table.attributes() != nullptr) {
+    device->attributes.assign(table.attributes()->begin(), table.attributes()->end());
+  }
+  if (table.limits() != nullptr) {
+    device->limits.assign(table.limits()->begin(), table.limits()->end());
+  }
+  device->memory_bytes = table.memory_bytes();
+  return ok_status();
+}
+
+Status take_guest(const fb::Guest& table, GuestInfo* guest) {
+  if (!take_text(table.executable(), kNameBytesMax, &guest->executable) ||
+      !take_text(table.label(), kNameBytesMax, &guest->label)) {
+    return malformed("guest name");
+  }
+  guest->session = table.session();
+  guest->pid = table.pid();
+  guest->granted_bytes = table.granted_bytes();
+  guest->used_bytes = table.used_bytes();
+  guest->uptime_ms = table.uptime_ms();
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Message> decode_hello(const fb::Hello& table) {
+  Hello hello;
+  hello.magic = table.magic();
+  if (hello.magic != kHelloMagic) return malformed("magic number");
+  hello.protocol_version = table.protocol_version();
+  hello.wire_hash = table.wire_hash();
+  hello.pid = table.pid();
+  hello.memory_bytes = table.memory_bytes();
+  hello.flags = table.flags();
+  if (!take_text(table.executable(), kNameBytesMax, &hello.executable))
+    return malformed("executable");
+  if (!take_text(table.label(), kNameBytesMax, &hello.label)) return malformed("label");
+  if (!take_text(table.shim_version(), kNameBytesMax, &hello.shim_version)) {
+    return malformed("shim version");
+  }
+  if (size_of(table.device_ranges()) > kRangesMax) return malformed("number of address ranges");
+  if (table.device_ranges() != nullptr) {
+    for (const fb::Range* range : *table.device_ranges()) {
+      const AddressRange taken{range->base(), range->bytes()};
+      if (!range_ok(taken) || taken.bytes == 0) return malformed("address range");
+      hello.device_ranges.push_back(taken);
+    }
+  }
+  return Message(std::move(hello));
+}
+
+Result<Message> decode_hello_reply(const fb::HelloReply& table) {
+  HelloReply reply;
+  reply.protocol_version = table.protocol_version();
+  reply.wire_hash = table.wire_hash();
+  reply.driver_version = table.driver_version();
+  reply.session = table.session();
+  reply.server_pid = table.server_pid();
+  reply.memory_bytes = table.memory_bytes();
+  reply.sizes = ChannelSizes{table.ring_bytes(), table.up_bytes(), table.down_bytes()};
+  if (!take_text(table.server_version(), kNameBytesMax, &reply.server_version)) {
+    return malformed("server version");
+  }
+  if (!take_text(table.driver(), kTextBytesMax, &reply.driver)) return malformed("driver");
+  // What follows means something only between equals; attach_over names the mismatch.
+  if (reply.protocol_version != kProtocolVersion) return Message(std::move(reply));
+  VGPU_RETURN_IF_ERROR(reply.sizes.check());
+  if (table.allocator() < 1 || table.allocator() > 3) return malformed("allocator");
+  reply.allocator = static_cast<AllocatorMode>(table.allocator());
+  if (table.device_range() != nullptr) {
+    reply.device_range = {table.device_range()->base(), table.device_range()->bytes()};
+  }
+  if (!range_ok(reply.device_range)) return malformed("address range");
+  if (reply.memory_bytes == 0) return malformed("memory grant");
+  const size_t devices = size_of(table.devices());
+  if (devices == 0 || devices > kDevicesMax) return malformed("number of devices");
+  reply.devices.resize(devices);
+  for (size_t i = 0; i < devices; ++i) {
+    const auto index = static_cast<flatbuffers::uoffset_t>(i);
+    VGPU_RETURN_IF_ERROR(take_device(*table.devices()->Get(index), &reply.devices[i]));
+  }
+  return Message(std::move(reply));
+}
+
+Result<Message> decode_refusal(const fb::Refusal& table) {
+  Refusal refusal;
+  refusal.code = table.code();
+  // A refusal must not look like success to the program.
+  if (refusal.code <= 0) return malformed("refusal code");
+  if (!take_text(table.text(), kTextBytesMax, &refusal.text)) return malformed("text");
+  return Message(std::move(refusal));
+}
+
+Result<Message> decode_info_reply(const fb::InfoReply& table) {
+  InfoReply info;
+  info.driver_version = table.driver_version();
+  info.server_pid = table.server_pid();
+  info.uptime_ms = table.uptime_ms();
+  if (!take_text(table.server_version(), kNameBytesMax, &info.server_version) ||
+      !take_text(table.driver(), kTextBytesMax, &info.driver)) {
+    return malformed("text");
+  }
+  if (size_of(table.devices()) > kDevicesMax) return malformed("number of devices");
+  if (size_of(table.guests()) > kGuestsListedMax) return malformed("number of guests");
+  info.devices.resize(size_of(table.devices()));
+  for (size_t i = 0; i < info.devices.size(); ++i) {
+    const fb::DeviceUse* use = table.devices()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    if (!take_text(use->name(), kNameBytesMax, &info.devices[i].name))
+      return malformed("device name");
+    info.devices[i].memory_bytes = use->memory_bytes();
+    info.devices[i].granted_bytes = use->granted_bytes();
+  }
+  info.guests.resize(size_of(table.guests()));
+  for (size_t i = 0; i < info.guests.size(); ++i) {
+    const auto index = static_cast<flatbuffers::uoffset_t>(i);
+    VGPU_RETURN_IF_ERROR(take_guest(*table.guests()->Get(index), &info.guests[i]));
+  }
+  return Message(std::move(info));
+}
+
+}  // namespace vgpu::protocol

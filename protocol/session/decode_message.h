@@ -1,0 +1,19 @@
+// From verified FlatBuffers tables to plain values; private to protocol/session.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_PROTOCOL_SESSION_DECODE_MESSAGE_H_
+#define VGPU_PROTOCOL_SESSION_DECODE_MESSAGE_H_
+
+#include "control_generated.h"
+#include "protocol/session/messages.h"
+
+namespace vgpu::protocol {
+
+// Each checks ranges, which the FlatBuffers verifier does not know: kMalformed names the field.
+Result<Message> decode_hello(const fb::Hello& table);
+Result<Message> decode_hello_reply(const fb::HelloReply& table);
+Result<Message> decode_refusal(const fb::Refusal& table);
+Result<Message> decode_info_reply(const fb::InfoReply& table);
+
+}  // namespace vgpu::protocol
+
+#endif  // VGPU_PROTOCOL_SESSION_DECODE_MESSAGE_H_

@@ -1,0 +1,142 @@
+// Both halves of attaching.
+// SPDX-License-Identifier: Apache-2.0
+#include "protocol/session/handshake.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "protocol/transport/control_socket.h"
+
+namespace vgpu::protocol {
+namespace {
+
+std::string side(const char* name, const std::string& version, uint32_t protocol, uint64_t wire) {
+  char numbers[80];
+  std::snprintf(numbers, sizeof(numbers), "protocol %u, wire %016" PRIx64, protocol, wire);
+  return std::string(name) + (version.empty() ? "" : " " + version) + " has " + numbers;
+}
+
+int32_t cuda_error_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kMismatch:
+      return kCudaSystemDriverMismatch;
+    case StatusCode::kPermissionDenied:
+      return kCudaNotPermitted;
+    case StatusCode::kResourceExhausted:
+      return kCudaOutOfMemory;
+    case StatusCode::kMalformed:
+    case StatusCode::kInvalidArgument:
+      return kCudaInvalidValue;
+    case StatusCode::kUnavailable:
+    case StatusCode::kNotFound:
+      return kCudaNoDevice;
+    default:
+      return kCudaSystemNotReady;
+  }
+}
+
+Attachment failed(Status status, int32_t cuda_error) {
+  Attachment attachment;
+  attachment.status = std::move(status);
+  attachment.cuda_error = cuda_error;
+  return attachment;
+}
+
+// Anything that goes wrong on the way to the server looks to the program like a machine without a
+// GPU.
+Attachment unreachable(Status status) { return failed(std::move(status), kCudaNoDevice); }
+
+Status check_reply(const Hello& hello, const HelloReply& reply) {
+  if (reply.protocol_version != hello.protocol_version || reply.wire_hash != hello.wire_hash) {
+    return Status(
+        StatusCode::kMismatch,
+        side("guest", hello.shim_version, hello.protocol_version, hello.wire_hash) + "; " +
+            side("server", reply.server_version, reply.protocol_version, reply.wire_hash));
+  }
+  if (reply.allocator == AllocatorMode::kReserved &&
+      std::find(hello.device_ranges.begin(), hello.device_ranges.end(), reply.device_range) ==
+          hello.device_ranges.end()) {
+    return Status(StatusCode::kMalformed, "server chose an address range that was not offered");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Attachment attach(const Address& address, const Hello& hello, int timeout_ms) {
+  if (address.kind != Address::Kind::kUnix) {
+    return unreachable(Status(StatusCode::kNotSupported,
+                              address.to_string() + " needs a server inside this process"));
+  }
+  Result<UniqueFd> connection = connect_unix(address.path);
+  if (!connection.ok()) return unreachable(connection.status());
+  return attach_over(std::move(connection).value(), hello, timeout_ms);
+}
+
+Attachment attach_over(UniqueFd connection, const Hello& hello, int timeout_ms) {
+  if (Status sent = send_message(connection.get(), hello); !sent.ok()) return unreachable(sent);
+  Result<ReceivedMessage> received = receive_message(connection.get(), timeout_ms);
+  if (!received.ok()) return unreachable(received.status());
+  if (const auto* refusal = std::get_if<Refusal>(&received->message)) {
+    return failed(Status(StatusCode::kRefused, "server refused: " + refusal->text), refusal->code);
+  }
+  auto* reply = std::get_if<HelloReply>(&received->message);
+  if (reply == nullptr) {
+    return unreachable(Status(StatusCode::kMalformed, std::string("server answered hello with ") +
+                                                          message_name(received->message)));
+  }
+  if (Status status = check_reply(hello, *reply); !status.ok()) {
+    const int32_t code = cuda_error_of(status.code());
+    return failed(std::move(status), code);
+  }
+  if (received->descriptors.size() != 1) {
+    return unreachable(Status(StatusCode::kMalformed, "server sent no memory with its answer"));
+  }
+  Result<std::unique_ptr<Transport>> transport =
+      make_shm(Role::kGuest, std::move(connection), received->descriptors[0].get(), reply->sizes);
+  if (!transport.ok()) return unreachable(transport.status());
+  Result<std::unique_ptr<GuestChannel>> channel = GuestChannel::open(std::move(transport).value());
+  if (!channel.ok()) return unreachable(channel.status());
+  Attachment attachment;
+  attachment.reply = std::move(*reply);
+  attachment.channel = std::move(channel).value();
+  return attachment;
+}
+
+Status check_hello(const Hello& hello, uint64_t wire_hash, const std::string& server_version) {
+  if (hello.magic != kHelloMagic) {
+    return Status(StatusCode::kMalformed, "hello without its magic number");
+  }
+  if (hello.protocol_version == kProtocolVersion && hello.wire_hash == wire_hash) {
+    return ok_status();
+  }
+  return Status(StatusCode::kMismatch,
+                side("guest", hello.shim_version, hello.protocol_version, hello.wire_hash) + "; " +
+                    side("server", server_version, kProtocolVersion, wire_hash));
+}
+
+Refusal refusal_for(const Status& status) {
+  return Refusal{cuda_error_of(status.code()), status.to_string()};
+}
+
+Result<std::unique_ptr<WorkerChannel>> answer_hello(UniqueFd connection, const HelloReply& reply,
+                                                    SpinMode spin) {
+  VGPU_RETURN_IF_ERROR(reply.sizes.check());
+  Result<UniqueFd> memory = make_sealed_memory(reply.sizes.total_bytes(), "vgpu-channel");
+  if (!memory.ok()) return memory.status();
+  const int socket = connection.get();
+  Result<std::unique_ptr<Transport>> transport =
+      make_shm(Role::kWorker, std::move(connection), memory->get(), reply.sizes);
+  if (!transport.ok()) return transport.status();
+  // The identity is in place before the guest can look.
+  Result<std::unique_ptr<WorkerChannel>> channel =
+      WorkerChannel::create(std::move(transport).value(), spin);
+  if (!channel.ok()) return channel.status();
+  const int descriptor = memory->get();
+  VGPU_RETURN_IF_ERROR(send_message(socket, reply, std::span<const int>(&descriptor, 1)));
+  return std::move(channel).value();
+}
+
+}  // namespace vgpu::protocol
