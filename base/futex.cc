@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "base/clock.h"
+
 namespace vgpu {
 
 void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns) {
@@ -21,6 +23,19 @@ void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT, expected,
             timeout_ns >= 0 ? &limit : nullptr, nullptr, 0);
   errno = saved;
+}
+
+bool futex_wait_changed(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns) {
+  const uint64_t start = monotonic_ns();
+  while (word->load(std::memory_order_acquire) == expected) {
+    int64_t left = -1;
+    if (timeout_ns >= 0) {
+      left = timeout_ns - static_cast<int64_t>(monotonic_ns() - start);
+      if (left <= 0) return false;
+    }
+    futex_wait(word, expected, left);
+  }
+  return true;
 }
 
 int futex_wake(std::atomic<uint32_t>* word, int count) {

@@ -20,6 +20,11 @@ void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_
 // Wakes up to `count` sleepers on *word. Returns how many woke. errno is left as it was.
 int futex_wake(std::atomic<uint32_t>* word, int count);
 
+// Sleeps until *word != expected: spurious wakes and signals (EINTR) are slept through, the time
+// that has passed is taken off. Returns false when `timeout_ns` (< 0: without limit) ran out first.
+// errno is left as it was. Reads the word with acquire: pairs with the release store of the waker.
+bool futex_wait_changed(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns);
+
 inline int futex_wake_all(std::atomic<uint32_t>* word) { return futex_wake(word, INT_MAX); }
 
 }  // namespace vgpu

@@ -33,7 +33,13 @@ class Mapping {
   size_t size() const { return bytes_; }
   bool valid() const { return data_ != nullptr; }
   std::span<std::byte> bytes() const { return {data(), bytes_}; }
+  // Unmaps now.
   void reset();
+  // Gives the range up to the caller, who unmaps it.
+  void* release() {
+    bytes_ = 0;
+    return std::exchange(data_, nullptr);
+  }
 
  private:
   void* data_ = nullptr;

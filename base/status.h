@@ -32,6 +32,7 @@ enum class StatusCode : uint8_t {
 const char* status_code_name(StatusCode code);
 
 // Success, or one code and one line of text for a person. Movable, copyable, not thread-safe.
+// The ok path allocates nothing (an empty std::string has no memory of its own).
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -65,6 +66,7 @@ class [[nodiscard]] Result {
   Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
+  explicit operator bool() const { return ok(); }
   const Status& status() const { return status_; }
   T& value() & { return *value_; }
   const T& value() const& { return *value_; }
@@ -73,6 +75,7 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &*value_; }
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
+  T&& operator*() && { return std::move(*value_); }
 
  private:
   std::optional<T> value_;
