@@ -1,0 +1,58 @@
+// Runs one thread block on the calling thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "softgpu/exec/device_services.h"
+#include "softgpu/program.h"
+
+namespace vgpu::softgpu {
+
+// What all blocks of a grid share. Outlives every BlockRunner that works on it.
+struct GridParams {
+  Dim3 grid, block;
+  uint32_t dynamic_shared_bytes = 0;
+  const uint8_t* params = nullptr;
+  uint64_t grid_id = 0;
+  const std::atomic<uint32_t>* stop = nullptr;  // non-zero: running blocks leave at their next poll
+  DeviceServices* services = nullptr;
+  uint64_t cooperative_workspace = 0;           // address of the grid barrier's word; 0 = not cooperative
+  uint32_t sm_count = 1;
+};
+
+enum class BlockStep { kFinished, kYielded, kFault, kStopped };
+
+struct Fault {
+  CUresult code = CUDA_SUCCESS;
+  uint64_t address = 0;
+  std::string kernel;
+  std::string text;
+};
+
+// Holds the warp contexts, shared and local memory of one block at a time; its memory is kept between blocks.
+// One thread at a time. A block that yielded may be continued from another thread.
+class BlockRunner {
+ public:
+  BlockRunner();
+  ~BlockRunner();
+  BlockRunner(const BlockRunner&) = delete;
+  BlockRunner& operator=(const BlockRunner&) = delete;
+
+  // Prepares a block. False when its shared or local memory cannot be had (CUDA_ERROR_OUT_OF_MEMORY).
+  bool begin(const CompiledKernel& kernel, const GridParams& grid, const Dim3& block_index, uint32_t sm_id);
+  // Runs until the block ends, every warp spins or waits (kYielded: call again), or a fault. Never blocks the thread.
+  BlockStep run();
+  const Fault& fault() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vgpu::softgpu
