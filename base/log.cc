@@ -69,7 +69,7 @@ void write_out(const char* line, size_t bytes) {
 void log_arguments(LogLevel level, const char* format, va_list arguments) {
   const int saved_errno = errno;
   char line[kLogLineBytesMax];
-  constexpr int kTextMax = kLogLineBytesMax - 1;  // room for the newline
+  constexpr int kTextMax = kLogLineBytesMax;  // with a NUL at the end, which becomes the newline
   int used = std::snprintf(line, kTextMax, "vgpu: %s [%d.%ld] ", level_name(level), ::getpid(),
                            ::syscall(SYS_gettid));
   used = std::clamp(used, 0, kTextMax - 1);
