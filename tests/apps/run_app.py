@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# Runs one application on a back end; in a guest its output must equal the direct run's.
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: run_app.py --build BUILD (direct|shm|cuda) APP [ARG…]
+
+direct  preloads the software GPU itself.
+shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
+        and once more directly; both outputs must be equal, byte for byte.
+cuda    runs it on the machine's own driver.
+"""
+import argparse
+import difflib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RUN_SECONDS_MAX = 80
+START_SECONDS_MAX = 20
+STOP_SECONDS_MAX = 10
+
+
+def toolkit_libraries(build):
+    """Folder of libcudart.so.N for programs built with the shared runtime."""
+    for line in (build / "CMakeCache.txt").read_text().splitlines():
+        if line.startswith("VGPU_NVCC:"):
+            root = pathlib.Path(line.split("=", 1)[1]).resolve().parents[1]
+            return [str(root / "lib64"), str(root / "lib")]
+    return []
+
+
+def environment(build, **more):
+    env = dict(os.environ)
+    env.pop("LD_PRELOAD", None)
+    paths = toolkit_libraries(build) + more.pop("libraries", [])
+    env["LD_LIBRARY_PATH"] = ":".join(paths + [env.get("LD_LIBRARY_PATH", "")]).rstrip(":")
+    env.update(more)
+    return env
+
+
+def run(command, env):
+    """(exit code, stdout); stderr goes through. Never hangs."""
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          start_new_session=True) as process:
+        try:
+            out, _ = process.communicate(timeout=RUN_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, _ = process.communicate()
+            print(f"hung: {' '.join(command)}", file=sys.stderr)
+            return 124, out
+    return process.returncode, out
+
+
+def run_direct(build, command):
+    library = build / "lib/softgpu/libcuda.so.1"
+    if not library.exists():
+        sys.exit(f"{library} is not built")
+    return run(command,
+               environment(build, LD_PRELOAD=str(library), libraries=[str(library.parent)]))
+
+
+class Server:
+    """A vgpud of one's own in a temporary folder."""
+
+    def __init__(self, build):
+        self.build = build
+        self.folder = tempfile.TemporaryDirectory(prefix="vgpu-app-")
+        self.socket = pathlib.Path(self.folder.name) / "vgpud.sock"
+        self.address = f"unix:{self.socket}"
+
+    def __enter__(self):
+        self.log = open(pathlib.Path(self.folder.name) / "vgpud.log", "w+b")
+        self.process = subprocess.Popen(
+            [str(self.build / "bin/vgpud"), "--listen", self.address, "--driver", "soft"],
+            stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            env=environment(self.build), start_new_session=True)
+        limit = time.monotonic() + START_SECONDS_MAX
+        while not self.socket.exists():
+            if self.process.poll() is not None or time.monotonic() > limit:
+                self.show_log()
+                self.__exit__()
+                sys.exit("vgpud did not start")
+            time.sleep(0.01)
+        return self
+
+    def show_log(self):
+        self.log.seek(0)
+        sys.stderr.write(self.log.read().decode(errors="replace"))
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                print("vgpud did not stop on SIGTERM", file=sys.stderr)
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self.log.close()
+        self.folder.cleanup()
+
+
+def run_shm(build, command):
+    with Server(build) as server:
+        guest = [str(build / "bin/vgpu"), "run", "--server", server.address, "--"]
+        code, out = run(guest + command, environment(build))
+        if code != 0:
+            server.show_log()
+    return code, out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("backend", choices=["direct", "shm", "cuda"])
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    build, command = arguments.build.resolve(), arguments.command
+    if arguments.backend == "cuda":
+        code, out = run(command, environment(build))
+    elif arguments.backend == "direct":
+        code, out = run_direct(build, command)
+    else:
+        code, out = run_shm(build, command)
+    sys.stdout.write(out.decode(errors="replace"))
+    if code != 0:
+        sys.exit(f"exit code {code}")
+    if arguments.backend == "shm":
+        direct_code, direct = run_direct(build, command)
+        if direct_code != 0 or direct != out:
+            sys.stdout.writelines(difflib.unified_diff(
+                direct.decode(errors="replace").splitlines(True),
+                out.decode(errors="replace").splitlines(True), "direct", "shm"))
+            sys.exit(f"output differs from the direct run (exit code {direct_code})")
+
+
+if __name__ == "__main__":
+    main()
