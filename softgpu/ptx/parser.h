@@ -1,0 +1,73 @@
+// PTX text → ptx::Module.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "softgpu/ptx/ast.h"
+#include "softgpu/ptx/lexer.h"
+
+namespace vgpu::softgpu::ptx {
+
+// False and a diagnostic with line and column when the text is not PTX that we know.
+bool parse_module(std::string_view source, Module* module, Diagnostic* error);
+
+// Recursive descent. After the first error every step does nothing and the position stays.
+class Parser {
+ public:
+  Parser(std::vector<Token> tokens, Module* module) : tokens_(std::move(tokens)), module_(module) {}
+  bool run(Diagnostic* error);
+
+ private:
+  // parser.cc: tokens and the module level
+  const Token& peek(size_t ahead = 0) const;
+  Token take();
+  bool is(std::string_view text) const { return !failed_ && peek().text == text && peek().kind != Token::Kind::kString; }
+  bool accept(std::string_view text);
+  void expect(std::string_view text);
+  void fail(const std::string& text);
+  void fail_at(const Token& token, const std::string& text);
+  std::string word();
+  int64_t integer();
+  void skip_past(std::string_view text);
+  void module_item();
+  void header_directive();
+  void section();
+  void module_variable(bool external);
+  void alias();
+
+  // parse_declaration.cc: variables, initialisers, functions
+  Variable variable_declaration(Space space);
+  void initializer(const Type& type, GlobalVar* global);
+  void initializer_value(const Type& type, uint64_t offset, GlobalVar* global);
+  void function(bool is_kernel);
+  std::vector<Variable> parameter_list(uint32_t* bytes);
+  void function_directives();
+  void read_dims(uint32_t dims[3]);
+  void finish_function();
+
+  // parse_body.cc: statements
+  void body();
+  void statement();
+  void register_declaration();
+  void local_variable(Space space);
+  void instruction();
+  void call_operands(Instruction* in);
+  Operand operand();
+  Operand address_operand();
+  Operand number_operand(bool negative);
+  int find_register(const std::string& name) const;
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  Module* module_;
+  Function* function_ = nullptr;                          // the one whose body is being read
+  std::vector<std::map<std::string, int>> scopes_;        // names of registers, innermost last
+  bool failed_ = false;
+  Diagnostic error_;
+};
+
+}  // namespace vgpu::softgpu::ptx
