@@ -1,0 +1,198 @@
+// Registers whose lanes are scalar + lane * stride: most addresses. They are computed once, for lane 0.
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "softgpu/passes/kernel.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
+using ptx::Type;
+
+constexpr int64_t kTop = INT64_MAX;  // not visited yet
+constexpr int64_t kNot = Kernel::kNotAffine;
+
+// Facts about one register: its stride over the lanes, and how many low bits of lane 0's value are zero for sure.
+struct Fact {
+  int64_t stride = kTop;
+  int zeros = 0;
+};
+
+class Affine {
+ public:
+  Affine(Kernel* k, const Variant& variant) : k_(k), variant_(variant) {}
+
+  void run() {
+    const size_t n = k_->function.registers.size();
+    facts_.assign(n, Fact{});
+    writes_.assign(n, 0);
+    constants_.assign(n, std::nullopt);
+    std::vector<int> writes, reads;
+    for (const Block& b : k_->blocks) {
+      for (const Instruction& in : b.code) {
+        registers_of(in, &writes, &reads);
+        for (int r : writes) ++writes_[r];
+      }
+    }
+    find_constants();
+    for (changed_ = true; changed_;) {
+      changed_ = false;
+      for (size_t b = 0; b < k_->blocks.size(); ++b) {
+        if (!k_->blocks[b].reachable) continue;
+        for (const Instruction& in : k_->blocks[b].code) visit(static_cast<int>(b), in);
+      }
+    }
+    k_->stride.assign(n, kNot);
+    for (size_t r = 0; r < n; ++r) {
+      if (!k_->divergent[r]) k_->stride[r] = 0;
+      else if (facts_[r].stride != kTop) k_->stride[r] = facts_[r].stride;
+    }
+  }
+
+ private:
+  void find_constants() {
+    for (const Block& b : k_->blocks) {
+      for (const Instruction& in : b.code) {
+        if (in.opcode != "mov" || in.guard >= 0 || in.operands[0].kind != Operand::Kind::kRegister) continue;
+        const int r = in.operands[0].reg;
+        if (writes_[r] == 1 && in.operands[1].kind == Operand::Kind::kInteger) constants_[r] = in.operands[1].integer;
+      }
+    }
+  }
+
+  std::optional<int64_t> constant(const Operand& o) const {
+    if (o.kind == Operand::Kind::kInteger) return o.integer;
+    if (o.kind == Operand::Kind::kRegister) return constants_[o.reg];
+    return std::nullopt;
+  }
+
+  static int trailing_zeros(int64_t value) { return value == 0 ? 63 : __builtin_ctzll(static_cast<uint64_t>(value)); }
+
+  Fact of(const Operand& o) const {
+    if (auto c = constant(o)) return {0, trailing_zeros(*c)};
+    if (o.kind == Operand::Kind::kSpecial) return of_special(o.symbol);
+    if (o.kind == Operand::Kind::kSymbol) return of_symbol(o);
+    if (o.kind != Operand::Kind::kRegister || o.negated) return {kNot, 0};
+    if (!k_->divergent[o.reg]) return {0, facts_[o.reg].stride == kTop ? 63 : facts_[o.reg].zeros};
+    return facts_[o.reg];
+  }
+
+  Fact of_special(const std::string& name) const {
+    if (name == "%laneid") return {1, 63};
+    if (name == "%tid.x") return variant_.full_rows ? Fact{1, 5} : Fact{kNot, 0};
+    if ((name == "%tid.y" || name == "%tid.z") && !variant_.full_rows) return {kNot, 0};
+    if (name == "%ntid.x" && variant_.full_rows) return {0, 5};
+    return name.rfind("%lane", 0) == 0 ? Fact{kNot, 0} : Fact{0, 0};
+  }
+
+  // The address of a local variable: one slice per lane.
+  Fact of_symbol(const Operand& o) const {
+    auto v = k_->function.variables.find(o.symbol);
+    if (v == k_->function.variables.end() || v->second.space != ptx::Space::kLocal) return {0, 0};
+    return {static_cast<int64_t>((k_->function.local_bytes + 15) / 16 * 16), 0};
+  }
+
+  static Fact sum(const Fact& a, const Fact& b, int64_t sign) {
+    if (a.stride == kNot || b.stride == kNot) return {kNot, 0};
+    if (a.stride == kTop || b.stride == kTop) return {kTop, 0};
+    return {a.stride + sign * b.stride, std::min(a.zeros, b.zeros)};
+  }
+
+  Fact product(const Operand& x, const Operand& y) const {
+    const Fact a = of(x), b = of(y);
+    if (a.stride == kTop || b.stride == kTop) return {kTop, 0};
+    if (a.stride == 0 && b.stride == 0) return {0, std::min(63, a.zeros + b.zeros)};
+    const auto cx = constant(x), cy = constant(y);
+    const Fact& affine = cy ? a : b;
+    if (affine.stride == kNot || (!cx && !cy)) return {kNot, 0};
+    const int64_t c = cy ? *cy : *cx;
+    if (c > INT32_MAX || c < INT32_MIN) return {kNot, 0};
+    return {affine.stride * c, std::min(63, affine.zeros + trailing_zeros(c))};
+  }
+
+  // 32 bits to 64: exact unless the value wraps inside the warp. For signed values that is undefined in the source;
+  // for unsigned ones lane 0 must be known to be a multiple of what the warp spans.
+  static Fact widen(const Fact& f, bool is_signed) {
+    if (f.stride == kTop || f.stride == kNot || f.stride == 0 || is_signed) return f;
+    const int64_t span = f.stride * 31;
+    if (f.stride > 0 && f.zeros < 32 && (1ll << f.zeros) > span) return f;
+    return {kNot, 0};
+  }
+
+  Fact multiply(const Instruction& in, const Type& type) const {
+    Fact f = product(in.operands[1], in.operands[2]);
+    if (in.has("hi")) return {kNot, 0};
+    if (!in.has("wide")) return f;
+    const Fact a = widen(of(in.operands[1]), type.kind == 's'), b = widen(of(in.operands[2]), type.kind == 's');
+    return a.stride == kNot || b.stride == kNot ? Fact{kNot, 0} : f;
+  }
+
+  Fact evaluate(const Instruction& in, const Type& type) const {
+    if (in.has("cc") || in.has("sat") || type.kind == 'f' || type.kind == 'h' || type.kind == 'g' || type.bits < 32) return {kNot, 0};
+    const std::string& op = in.opcode;
+    const auto& o = in.operands;
+    if (op == "mov" && o[1].kind != Operand::Kind::kVector) return of(o[1]);
+    if (op == "cvta") return of(o[1]);
+    if (op == "add") return sum(of(o[1]), of(o[2]), 1);
+    if (op == "sub") return sum(of(o[1]), of(o[2]), -1);
+    if (op == "mul") return multiply(in, type);
+    if (op == "mad") {
+      const Fact p = multiply(in, type);
+      return p.stride == kNot ? p : sum(p, of(o[3]), 1);
+    }
+    if (op == "shl") {
+      const auto c = constant(o[2]);
+      const Fact a = of(o[1]);
+      if (!c || *c < 0 || *c > 31 || a.stride == kNot) return {kNot, 0};
+      return a.stride == kTop ? a : Fact{a.stride << *c, std::min<int>(63, a.zeros + static_cast<int>(*c))};
+    }
+    Type to, from;
+    if (op == "cvt" && in.type_from_end(0, &from) && in.type_from_end(1, &to) && from.bits == 32 && to.bits == 64 && from.kind != 'f') {
+      return widen(of(o[1]), from.kind == 's');
+    }
+    return {kNot, 0};
+  }
+
+  void visit(int b, const Instruction& in) {
+    std::vector<int> writes, reads;
+    registers_of(in, &writes, &reads);
+    for (int r : writes) {
+      Fact next{kNot, 0};
+      Type type;
+      const bool plain = in.operands[0].kind == Operand::Kind::kRegister && in.operands[0].second < 0;
+      const bool guarded = in.guard >= 0 && k_->divergent[in.guard];
+      if (plain && !guarded && !k_->masked[b].test(r) && in.type_from_end(0, &type)) next = evaluate(in, type);
+      if (in.guard >= 0 && next.stride != kNot && writes_[r] == 1) next = {kNot, 0};
+      merge(r, next);
+    }
+  }
+
+  // All writes of a register must agree on the stride.
+  void merge(int r, const Fact& next) {
+    Fact& now = facts_[r];
+    if (next.stride == kTop) return;
+    Fact joined = next;
+    if (now.stride != kTop) {
+      joined.stride = now.stride == next.stride ? now.stride : kNot;
+      joined.zeros = std::min(now.zeros, next.zeros);
+    }
+    if (joined.stride == now.stride && joined.zeros == now.zeros) return;
+    now = joined;
+    changed_ = true;
+  }
+
+  Kernel* k_;
+  Variant variant_;
+  std::vector<Fact> facts_;
+  std::vector<int> writes_;
+  std::vector<std::optional<int64_t>> constants_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+void find_affine(Kernel* kernel, const Variant& variant) { Affine(kernel, variant).run(); }
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,194 @@
+// Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a fixpoint of both.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/passes/kernel.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
+
+void find_liveness(Kernel* k) {
+  const size_t registers = k->function.registers.size();
+  std::vector<BitSet> use(k->blocks.size(), BitSet(registers)), define(k->blocks.size(), BitSet(registers));
+  std::vector<int> writes, reads;
+  for (size_t b = 0; b < k->blocks.size(); ++b) {
+    for (const Instruction& in : k->blocks[b].code) {
+      registers_of(in, &writes, &reads);
+      for (int r : reads) {
+        if (!define[b].test(r)) use[b].set(r);
+      }
+      for (int r : writes) {
+        if (in.guard < 0) define[b].set(r);
+        else if (!define[b].test(r)) use[b].set(r);  // a guarded write keeps the old value in some lanes
+      }
+    }
+  }
+  k->live_in = use;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t b = k->blocks.size(); b-- > 0;) {
+      BitSet out(registers);
+      for (int s : k->blocks[b].successors) out.merge(k->live_in[s]);
+      for (size_t r = 0; r < registers; ++r) {
+        if (out.test(r) && !define[b].test(r) && !k->live_in[b].test(r)) {
+          k->live_in[b].set(r);
+          changed = true;
+        }
+      }
+    }
+  }
+}
+
+class Divergence {
+ public:
+  Divergence(Kernel* k, const Variant& variant) : k_(k), variant_(variant) {}
+
+  void run() {
+    const size_t registers = k_->function.registers.size();
+    k_->divergent.assign(registers, false);
+    k_->divergent_exit.assign(k_->blocks.size(), false);
+    k_->frontier.assign(k_->blocks.size(), BitSet(k_->blocks.size()));
+    for (changed_ = true; changed_;) {
+      changed_ = false;
+      for (size_t b = 0; b < k_->blocks.size(); ++b) {
+        if (k_->blocks[b].reachable) visit(static_cast<int>(b));
+      }
+      spread_frontiers();
+      mask_writes();
+    }
+  }
+
+ private:
+  bool special_diverges(const std::string& name) const {
+    if (name == "%tid.x" || name.rfind("%lane", 0) == 0) return true;
+    return !variant_.full_rows && (name == "%tid.y" || name == "%tid.z");
+  }
+
+  bool operand_diverges(const Operand& o) const {
+    if (o.kind == Operand::Kind::kSpecial) return special_diverges(o.symbol);
+    if (o.reg >= 0 && k_->divergent[o.reg]) return true;
+    if (!o.symbol.empty()) {  // each lane has its own local memory
+      auto v = k_->function.variables.find(o.symbol);
+      if (v != k_->function.variables.end() && v->second.space == ptx::Space::kLocal) return true;
+    }
+    for (const Operand& e : o.elements) {
+      if (operand_diverges(e)) return true;
+    }
+    return false;
+  }
+
+  bool result_diverges(const Instruction& in) const {
+    if (in.opcode == "atom") return true;
+    if (in.opcode == "ld" && in.has("local")) return true;
+    if (in.opcode == "vote" || in.opcode == "activemask" || in.opcode == "redux" || in.opcode == "barrier" || in.opcode == "bar") {
+      return in.guard >= 0 && k_->divergent[in.guard];
+    }
+    if (in.opcode == "elect" || in.opcode == "call") return true;
+    if (in.guard >= 0 && k_->divergent[in.guard]) return true;
+    for (size_t i = 1; i < in.operands.size(); ++i) {
+      if (operand_diverges(in.operands[i])) return true;
+    }
+    return false;
+  }
+
+  void set_divergent(int r) {
+    if (k_->divergent[r]) return;
+    k_->divergent[r] = true;
+    changed_ = true;
+  }
+
+  void visit(int b) {
+    std::vector<int> writes, reads;
+    for (const Instruction& in : k_->blocks[b].code) {
+      registers_of(in, &writes, &reads);
+      if (!writes.empty() && result_diverges(in)) {
+        for (int r : writes) set_divergent(r);
+      }
+    }
+    const Instruction& last = k_->blocks[b].code.back();
+    const bool splits = last.guard >= 0 && k_->divergent[last.guard] &&
+                        (last.opcode == "bra" || last.opcode == "ret" || last.opcode == "exit");
+    if (splits && !k_->divergent_exit[b]) {
+      k_->divergent_exit[b] = true;
+      changed_ = true;
+    }
+  }
+
+  void wait_in(int waiting, int while_running) {
+    if (waiting == while_running || k_->frontier[while_running].test(waiting)) return;
+    k_->frontier[while_running].set(waiting);
+    changed_ = true;
+  }
+
+  // After block b control goes to the lowest block with pending lanes; the others wait meanwhile.
+  void spread(const std::vector<int>& pending, bool any_first) {
+    for (int x : pending) {
+      for (int y : pending) {
+        if (y > x || any_first) wait_in(y, x);
+      }
+    }
+  }
+
+  void spread_frontiers() {
+    const int n = static_cast<int>(k_->blocks.size());
+    for (int b = 0; b < n; ++b) {
+      const Block& block = k_->blocks[b];
+      if (!block.reachable) continue;
+      std::vector<int> waiting;
+      for (int x = 0; x < n; ++x) {
+        if (k_->frontier[b].test(x)) waiting.push_back(x);
+      }
+      // Spinning loops let the others run first now and then; lanes parked at a barrier wait whatever their place.
+      const bool any_first = block.spins || block.ends_in_barrier;
+      if (k_->divergent_exit[b]) {
+        std::vector<int> all = waiting;
+        all.insert(all.end(), block.successors.begin(), block.successors.end());
+        spread(all, any_first);
+        continue;
+      }
+      if (block.successors.empty()) spread(waiting, any_first);
+      for (int s : block.successors) {
+        std::vector<int> some = waiting;
+        some.push_back(s);
+        spread(some, any_first);
+      }
+    }
+  }
+
+  // A write in b to what a waiting lane still needs must spare that lane, and makes the register divergent.
+  void mask_writes() {
+    const size_t registers = k_->function.registers.size();
+    k_->masked.assign(k_->blocks.size(), BitSet(registers));
+    std::vector<int> writes, reads;
+    for (size_t b = 0; b < k_->blocks.size(); ++b) {
+      if (!k_->blocks[b].reachable || k_->frontier[b].empty()) continue;
+      BitSet needed(registers);
+      for (size_t x = 0; x < k_->blocks.size(); ++x) {
+        if (k_->frontier[b].test(x)) needed.merge(k_->live_in[x]);
+      }
+      for (const Instruction& in : k_->blocks[b].code) {
+        registers_of(in, &writes, &reads);
+        for (int r : writes) {
+          if (!needed.test(r)) continue;
+          k_->masked[b].set(r);
+          set_divergent(r);
+        }
+      }
+    }
+  }
+
+  Kernel* k_;
+  Variant variant_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+void analyse(Kernel* kernel, const Variant& variant) {
+  find_liveness(kernel);
+  Divergence(kernel, variant).run();
+  find_affine(kernel, variant);
+}
+
+}  // namespace vgpu::softgpu

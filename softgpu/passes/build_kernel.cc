@@ -1,0 +1,144 @@
+// Cuts a function into basic blocks.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "softgpu/passes/inline_calls.h"
+#include "softgpu/passes/kernel.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
+
+bool is_barrier(const Instruction& in) {
+  return (in.opcode == "bar" && !in.has("warp") && !in.has("arrive")) ||
+         (in.opcode == "barrier" && !in.has("cluster") && !in.has("arrive"));
+}
+
+bool ends_block(const Instruction& in) {
+  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" || is_barrier(in);
+}
+
+std::set<size_t> leaders(const ptx::Function& f) {
+  std::set<size_t> starts{0};
+  for (const auto& [label, index] : f.labels) starts.insert(static_cast<size_t>(index));
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    if (ends_block(f.body[i])) starts.insert(i + 1);
+  }
+  starts.erase(starts.lower_bound(f.body.size()), starts.end());
+  return starts;
+}
+
+void add_registers(const Operand& o, std::vector<int>* list) {
+  if (o.reg >= 0) list->push_back(o.reg);
+  if (o.second >= 0) list->push_back(o.second);
+  for (const Operand& e : o.elements) add_registers(e, list);
+}
+
+// Which blocks follow; the end of the body is an exit.
+void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string, int>& labels) {
+  std::vector<size_t> begin(starts.begin(), starts.end());
+  auto block_at = [&](int index) {
+    auto it = std::lower_bound(begin.begin(), begin.end(), static_cast<size_t>(index));
+    return it == begin.end() ? -1 : static_cast<int>(it - begin.begin());
+  };
+  for (size_t b = 0; b < k->blocks.size(); ++b) {
+    Block& block = k->blocks[b];
+    const Instruction* last = block.code.empty() ? nullptr : &block.code.back();
+    const bool leaves = last != nullptr && last->guard < 0 &&
+                        (last->opcode == "bra" || last->opcode == "ret" || last->opcode == "exit" || last->opcode == "trap");
+    if (last != nullptr && last->opcode == "bra") block.branch = block_at(labels.at(last->operands[0].symbol));
+    if (last != nullptr) block.ends_in_barrier = is_barrier(*last);
+    if (!leaves && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
+    for (int s : {block.branch, block.next}) {
+      if (s >= 0) block.successors.push_back(s);
+    }
+    std::sort(block.successors.begin(), block.successors.end());
+    block.successors.erase(std::unique(block.successors.begin(), block.successors.end()), block.successors.end());
+  }
+}
+
+void mark_reachable(Kernel* k) {
+  std::vector<int> work{0};
+  while (!work.empty()) {
+    const int b = work.back();
+    work.pop_back();
+    if (k->blocks[b].reachable) continue;
+    k->blocks[b].reachable = true;
+    for (int s : k->blocks[b].successors) work.push_back(s);
+  }
+}
+
+// A loop waits for others when it reads memory that others write: atomics, volatile and ordered loads, nanosleep.
+bool may_wait(const Instruction& in) {
+  return in.opcode == "atom" || in.opcode == "nanosleep" || (in.opcode == "mbarrier") ||
+         (in.opcode == "ld" && (in.has("volatile") || in.has("relaxed") || in.has("acquire")));
+}
+
+void mark_spins(Kernel* k) {
+  for (size_t b = 0; b < k->blocks.size(); ++b) {
+    for (int s : k->blocks[b].successors) {
+      if (s > static_cast<int>(b)) continue;
+      for (int i = s; i <= static_cast<int>(b); ++i) {
+        for (const Instruction& in : k->blocks[i].code) {
+          if (may_wait(in)) k->blocks[b].spins = true;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool has_destination(const Instruction& in) {
+  static const std::set<std::string> kNone = {"st", "red", "bra", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep",
+                                              "prefetch", "prefetchu", "call", "cp", "pmevent", "griddepcontrol", "discard"};
+  if (in.opcode == "bar" || in.opcode == "barrier") return in.has("red");
+  return kNone.count(in.opcode) == 0;
+}
+
+void registers_of(const Instruction& in, std::vector<int>* writes, std::vector<int>* reads) {
+  writes->clear();
+  reads->clear();
+  if (in.guard >= 0) reads->push_back(in.guard);
+  size_t i = 0;
+  if (has_destination(in) && !in.operands.empty()) {
+    add_registers(in.operands[0], writes);
+    i = 1;
+  }
+  if (in.opcode == "call") {  // results that are registers
+    add_registers(in.operands[0], writes);
+    i = 1;
+  }
+  for (; i < in.operands.size(); ++i) add_registers(in.operands[i], reads);
+}
+
+bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel, Diagnostic* error) {
+  kernel->name = function.name;
+  kernel->module = &module;
+  kernel->function = function;
+  ptx::Function& f = kernel->function;
+  if (!inline_calls(module, &f, error)) return false;
+  if (f.body.empty()) {  // a kernel without instructions still returns
+    Instruction ret;
+    ret.opcode = "ret";
+    f.body.push_back(ret);
+  }
+  const std::set<size_t> starts = leaders(f);
+  for (auto it = starts.begin(); it != starts.end(); ++it) {
+    const size_t end = std::next(it) == starts.end() ? f.body.size() : *std::next(it);
+    Block block;
+    block.code.assign(std::make_move_iterator(f.body.begin() + static_cast<long>(*it)),
+                      std::make_move_iterator(f.body.begin() + static_cast<long>(end)));
+    kernel->blocks.push_back(std::move(block));
+  }
+  link(kernel, starts, f.labels);
+  f.body.clear();
+  mark_reachable(kernel);
+  mark_spins(kernel);
+  return true;
+}
+
+}  // namespace vgpu::softgpu
