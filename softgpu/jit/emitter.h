@@ -1,0 +1,181 @@
+// Turns one kernel into one LLVM function that runs a warp. Included by the emit_*.cc files only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "softgpu/exec/warp_context.h"
+#include "softgpu/passes/kernel.h"
+#include "softgpu/program.h"
+
+namespace vgpu::softgpu {
+
+// Values: a uniform or affine register is a scalar (of lane 0), any other a vector of 32 lanes; both live in allocas
+// that LLVM turns into SSA form. A block runs under `mask_`, an i32 with one bit per lane.
+class Emitter {
+ public:
+  using Value = llvm::Value;
+  using Instruction = ptx::Instruction;
+  using Operand = ptx::Operand;
+  using Type = ptx::Type;
+
+  Emitter(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver, llvm::Module* module);
+  // The function `name`; nullptr and a diagnostic when an instruction is not supported.
+  llvm::Function* run(const std::string& name, Diagnostic* error);
+  uint32_t save_bytes() const { return save_bytes_max_; }
+
+ private:
+  using Handler = void (Emitter::*)(const Instruction&);
+  static const std::map<std::string, Handler>& handlers();
+  void unsupported(const Instruction& in, const std::string& why = "");
+
+  // emit_core.cc: types, registers, operands
+  llvm::Type* int_type(unsigned bits) { return llvm::Type::getIntNTy(context_, bits); }
+  llvm::Type* scalar_type(const Type& t);
+  llvm::Type* vector_of(llvm::Type* t) { return llvm::FixedVectorType::get(t, kWarpLanes); }
+  llvm::Type* shaped(llvm::Type* scalar, Value* like);
+  static bool is_vector(Value* v) { return v->getType()->isVectorTy(); }
+  Value* splat(Value* v) { return is_vector(v) ? v : b_.CreateVectorSplat(kWarpLanes, v); }
+  void unify(Value** a, Value** b);
+  void unify(Value** a, Value** b, Value** c);
+  Value* iota(unsigned bits);
+  Value* constant(llvm::Type* t, uint64_t v) { return llvm::ConstantInt::get(t, v); }
+  Value* i32(uint64_t v) { return constant(int_type(32), v); }
+  Value* i64(uint64_t v) { return constant(int_type(64), v); }
+  Value* as(Value* v, llvm::Type* scalar);              // same bits, or truncated / zero extended
+  Value* mask_vector(Value* mask) { return b_.CreateBitCast(mask, vector_of(int_type(1))); }
+  Value* mask_bits(Value* vector_of_i1);                // i32 from <32 x i1> or from a uniform i1
+  Value* context_field(size_t offset, llvm::Type* t);
+  void set_context_field(size_t offset, Value* v);
+  bool scalar_register(int r) const { return kernel_.stride[r] != Kernel::kNotAffine; }
+  int64_t stride_of(const Operand& o) const;            // kNotAffine when lanes are unrelated
+  Value* raw_register(int r);                           // scalar of lane 0, or the vector
+  Value* register_value(int r);                         // uniform scalar or full vector
+  Value* get(const Operand& o, const Type& t);          // uniform scalar or full vector of type t
+  Value* get_lane0(const Operand& o, const Type& t);    // scalar; only for operands with a stride
+  Value* immediate(const Operand& o, const Type& t);
+  Value* special(const std::string& name);
+  Value* symbol_address(const Operand& o);              // lane 0's
+  Value* predicate(const Operand& o);                   // i1 or <32 x i1>
+  bool lane0_result(const Instruction& in) const;       // the destination is kept as a scalar
+  Value* source(const Instruction& in, size_t i, const Type& t);
+  void set(const Operand& destination, Value* v);       // converts to the register's type, masks the write
+  void set_register(int r, Value* v);
+
+  // emit_control.cc: blocks, suspension
+  void block_body(int b);
+  void terminate(int b);
+  void branch_to(int b, const std::vector<int>& candidates, Value* mask_if_single);
+  void add_pending(int b, Value* mask);
+  void dispatch(const std::vector<int>& candidates, bool highest_first = false);
+  void barrier_end(int b, const Instruction& in);
+  void poll(int b, const std::vector<int>& candidates);
+  void suspend(const std::vector<int>& blocks, int code, const std::vector<int>& parked);
+  void restore(const std::vector<int>& blocks, llvm::BasicBlock* from);
+  std::vector<int> frontier_of(int b) const;
+  void emit_guarded(const Instruction& in);
+  void emit_plain(const Instruction& in);
+  void trap(const Instruction& in);
+
+  // emit_integer.cc
+  void add_sub(const Instruction&);
+  void multiply(const Instruction&);
+  void divide(const Instruction&);
+  void min_max(const Instruction&);
+  void bitwise(const Instruction&);
+  void shift(const Instruction&);
+  void funnel_shift(const Instruction&);
+  void bit_count(const Instruction&);
+  void bit_field(const Instruction&);
+  void permute_bytes(const Instruction&);
+  void lop3(const Instruction&);
+  void absolute(const Instruction&);
+  void negate(const Instruction&);
+  void dot_product(const Instruction&);
+  void sad(const Instruction&);
+  Value* carry_flag();
+  Value* product(const Instruction& in, const Type& t);
+
+  // emit_float.cc
+  void fused(const Instruction&);
+  void float_binary(const Instruction& in, const Type& t);
+  void float_unary(const Instruction&);
+  void copysign(const Instruction&);
+  void testp(const Instruction&);
+  Value* math_call(const char* helper, Value* v);
+  Value* saturate(Value* v);
+
+  // emit_convert.cc
+  void mov(const Instruction&);
+  void cvt(const Instruction&);
+  void cvta(const Instruction&);
+  void setp(const Instruction&);
+  void set_compare(const Instruction&);
+  void selp(const Instruction&);
+  void slct(const Instruction&);
+  void isspacep(const Instruction&);
+  Value* compare(const std::string& op, const Type& t, Value* a, Value* b);
+  Value* convert_float_to_int(Value* v, const Type& from, const Type& to, const Instruction& in);
+  Value* round_float(Value* v, const Instruction& in);
+
+  // emit_memory.cc
+  struct Address {
+    Value* lane0 = nullptr;       // when stride is known
+    int64_t stride = 0;
+    Value* lanes = nullptr;       // <32 x i64> when it is not
+  };
+  void load(const Instruction&);
+  void store(const Instruction&);
+  void prefetch(const Instruction&);
+  void fence(const Instruction&);
+  Address address(const Operand& o, const Instruction& in);
+  Address offset(const Address& a, int64_t bytes);
+  Value* lanes_of(const Address& a);
+  Value* pointer(Value* address) { return b_.CreateIntToPtr(address, llvm::PointerType::get(context_, 0)); }
+  Value* load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool volatile_access);
+  void store_element(const Address& a, Value* v, uint32_t bytes, bool volatile_access);
+  bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
+  Value* widen_loaded(Value* v, const Type& t, const Operand& destination);
+
+  // emit_atomic.cc, emit_warp.cc, emit_call.cc
+  void atomic(const Instruction&);
+  void shuffle(const Instruction&);
+  void vote(const Instruction&);
+  void activemask(const Instruction&);
+  void match(const Instruction&);
+  void redux(const Instruction&);
+  void warp_barrier(const Instruction&);
+  void call(const Instruction&);
+  Value* spill(Value* vector);                              // pointer to 32 values on the stack
+  Value* unspill(Value* pointer, llvm::Type* scalar);
+  llvm::CallInst* call_helper(const char* name, llvm::Type* result, std::vector<Value*> args);
+  llvm::AllocaInst* stack_slot(llvm::Type* t);
+
+  const Kernel& kernel_;
+  const Variant& variant_;
+  const SymbolResolver& resolver_;
+  llvm::LLVMContext& context_;
+  llvm::Module* module_;
+  llvm::IRBuilder<> b_;
+  llvm::Function* function_ = nullptr;
+  Value* warp_ = nullptr;                                   // WarpContext*
+  std::vector<llvm::AllocaInst*> registers_, pending_, parked_;
+  std::vector<llvm::BasicBlock*> blocks_;
+  llvm::AllocaInst* carry_ = nullptr;
+  llvm::SwitchInst* entry_switch_ = nullptr;
+  llvm::BasicBlock* finish_ = nullptr;
+  Value* mask_ = nullptr;                                   // lanes of the running block, or of the guarded instruction
+  bool guarded_ = false;                                    // mask_ is narrower than the block's
+  int block_ = 0;
+  uint32_t save_bytes_max_ = 0, suspension_count_ = 0;
+  std::map<std::pair<size_t, size_t>, llvm::AllocaInst*> slots_;
+  bool failed_ = false;
+  Diagnostic error_;
+};
+
+}  // namespace vgpu::softgpu
