@@ -1,5 +1,5 @@
-// Which default stream the running call means: the legacy one, or the thread's own (_ptsz and _ptds entry points).
-// SPDX-License-Identifier: Apache-2.0
+// Which default stream the running call means: the legacy one, or the thread's own (_ptsz and _ptds
+// entry points). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda.h>

@@ -27,7 +27,7 @@ struct ParamInfo {
 
 // A variable of module scope in .global or .const.
 struct GlobalVar {
-  struct Reloc {               // an 8-byte word that holds the address of a symbol
+  struct Reloc {  // an 8-byte word that holds the address of a symbol
     uint64_t offset;
     std::string symbol;
     int64_t addend;
@@ -36,9 +36,9 @@ struct GlobalVar {
   uint64_t bytes = 0;
   uint32_t align = 1;
   bool constant = false;
-  bool external = false;       // declared with .extern: defined elsewhere
+  bool external = false;  // declared with .extern: defined elsewhere
   bool managed = false;
-  std::vector<uint8_t> init;   // empty = zeros; may be shorter than `bytes`
+  std::vector<uint8_t> init;  // empty = zeros; may be shorter than `bytes`
   std::vector<Reloc> relocs;
 };
 
@@ -47,12 +47,12 @@ struct KernelInfo {
   std::vector<ParamInfo> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;            // per thread
-  uint32_t registers = 0;              // an estimate, for occupancy
-  uint32_t max_threads[3] = {};        // .maxntid; zeros = none
-  uint32_t required_threads[3] = {};   // .reqntid
-  int ptx_version = 0;                 // 90 = ISA 9.0
-  int target_sm = 0;                   // 75
+  uint32_t local_bytes = 0;           // per thread
+  uint32_t registers = 0;             // an estimate, for occupancy
+  uint32_t max_threads[3] = {};       // .maxntid; zeros = none
+  uint32_t required_threads[3] = {};  // .reqntid
+  int ptx_version = 0;                // 90 = ISA 9.0
+  int target_sm = 0;                  // 75
 };
 
 namespace ptx {
@@ -77,27 +77,30 @@ class Program {
   std::vector<GlobalVar> globals_;
 };
 
-// One kernel as machine code. `entry` runs one warp until it ends, waits or yields (exec/warp_context.h).
+// One kernel as machine code. `entry` runs one warp until it ends, waits or yields
+// (exec/warp_context.h).
 struct WarpContext;
 struct CompiledKernel {
   int (*entry)(WarpContext*) = nullptr;
   std::string name;
-  uint32_t save_bytes = 0;             // room that a suspended warp needs
-  uint32_t shared_bytes = 0;           // static part
-  uint32_t local_bytes = 0;            // per thread
+  uint32_t save_bytes = 0;    // room that a suspended warp needs
+  uint32_t shared_bytes = 0;  // static part
+  uint32_t local_bytes = 0;   // per thread
   uint32_t param_bytes = 0;
 };
 
 // Address of a module-scope variable by name; 0 = not found.
 using SymbolResolver = std::function<uint64_t(std::string_view)>;
 
-// The code of one loaded module. compile() may be called from any thread; each variant is compiled once.
+// The code of one loaded module. compile() may be called from any thread; each variant is compiled
+// once.
 class LoadedCode {
  public:
-  static std::unique_ptr<LoadedCode> load(std::shared_ptr<const Program> program, SymbolResolver resolver);
+  static std::unique_ptr<LoadedCode> load(std::shared_ptr<const Program> program,
+                                          SymbolResolver resolver);
   ~LoadedCode();
-  // The kernel for blocks of this shape; takes milliseconds the first time. nullptr and a diagnostic when an
-  // instruction is not supported.
+  // The kernel for blocks of this shape; takes milliseconds the first time. nullptr and a
+  // diagnostic when an instruction is not supported.
   const CompiledKernel* compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error);
 
  private:

@@ -22,8 +22,8 @@ struct Entry {
 struct Storage {
   std::mutex mutex;
   std::vector<Entry> entries;
-  // Counts changes. Written with release under the mutex, read with acquire by storage_get: equal to what a thread
-  // remembers means that its remembered entry still holds.
+  // Counts changes. Written with release under the mutex, read with acquire by storage_get: equal
+  // to what a thread remembers means that its remembered entry still holds.
   std::atomic<uint64_t> generation{1};
 };
 
@@ -83,7 +83,8 @@ CUresult storage_get(void** value, CUcontext context, void* key) {
   if (CUresult r = resolve(&context); r != CUDA_SUCCESS) return r;
   Storage& s = storage();
   const uint64_t generation = s.generation.load(std::memory_order_acquire);
-  if (remembered.generation != generation || remembered.context != context || remembered.key != key) {
+  if (remembered.generation != generation || remembered.context != context ||
+      remembered.key != key) {
     std::lock_guard lock(s.mutex);
     auto it = find(s.entries, context, key);
     if (it == s.entries.end()) return CUDA_ERROR_INVALID_HANDLE;

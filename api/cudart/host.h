@@ -8,11 +8,13 @@
 
 namespace vgpu::cudart {
 
-// Functions of the host library. All must be callable from any thread at any time, also after static destructors ran.
+// Functions of the host library. All must be callable from any thread at any time, also after
+// static destructors ran.
 struct Host {
-  CUresult (*current_context)(CUcontext*);              // success with nullptr when none is current
-  CUresult (*primary_context)(CUcontext*, CUdevice);    // the handle only: nothing is created or made current
-  CUresult (*context_id)(CUcontext, uint64_t*);         // stable and non-zero
+  CUresult (*current_context)(CUcontext*);  // success with nullptr when none is current
+  CUresult (*primary_context)(CUcontext*,
+                              CUdevice);  // the handle only: nothing is created or made current
+  CUresult (*context_id)(CUcontext, uint64_t*);  // stable and non-zero
   int (*driver_version)();
   int (*device_count)();
   CUresult (*device_identity)(int ordinal, CUuuid*, int* pci_domain, int* pci_bus, int* pci_device);

@@ -67,8 +67,9 @@ bool expand(const EntryHeader& entry, const uint8_t* payload, std::string* out, 
     if (ZSTD_isError(n) || n != out->size()) return fail(why, "zstd data is damaged");
     return true;
   }
-  const int n = LZ4_decompress_safe(reinterpret_cast<const char*>(payload), out->data(),
-                                    static_cast<int>(entry.compressed_bytes), static_cast<int>(out->size()));
+  const int n =
+      LZ4_decompress_safe(reinterpret_cast<const char*>(payload), out->data(),
+                          static_cast<int>(entry.compressed_bytes), static_cast<int>(out->size()));
   return n == static_cast<int>(out->size()) || fail(why, "LZ4 data is damaged");
 }
 
@@ -76,12 +77,16 @@ void trim_text(std::string* text) {
   text->resize(std::strlen(text->c_str()));  // PTX may be padded with NULs
 }
 
-bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Image>* images, std::string* why) {
+bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Image>* images,
+                std::string* why) {
   Image image;
   image.arch = entry.arch;
   image.flags = entry.flags;
-  image.kind = entry.kind == 1 ? Image::Kind::kPtx : entry.kind == 2 ? Image::Kind::kCubin : Image::Kind::kOther;
-  if (image.kind != Image::Kind::kOther) {  // link-time images are of no use here, and packed in other ways
+  image.kind = entry.kind == 1   ? Image::Kind::kPtx
+               : entry.kind == 2 ? Image::Kind::kCubin
+                                 : Image::Kind::kOther;
+  if (image.kind !=
+      Image::Kind::kOther) {  // link-time images are of no use here, and packed in other ways
     if (!expand(entry, payload, &image.bytes, why)) return false;
     if (image.kind == Image::Kind::kPtx) trim_text(&image.bytes);
   }
@@ -93,8 +98,10 @@ bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Im
 size_t container_bytes(const uint8_t* at, size_t limit, std::string* why) {
   if (limit < sizeof(ContainerHeader)) return fail(why, "too short for a container");
   const auto header = load<ContainerHeader>(at);
-  if (header.magic != kContainerMagic || header.header_bytes < sizeof header) return fail(why, "no container");
-  if (header.body_bytes > kImageBytesMax || (limit != kUnknownSize && header.header_bytes + header.body_bytes > limit)) {
+  if (header.magic != kContainerMagic || header.header_bytes < sizeof header)
+    return fail(why, "no container");
+  if (header.body_bytes > kImageBytesMax ||
+      (limit != kUnknownSize && header.header_bytes + header.body_bytes > limit)) {
     return fail(why, "the container claims more bytes than there are");
   }
   return header.header_bytes + header.body_bytes;
@@ -108,7 +115,8 @@ bool read_container(const uint8_t* at, size_t limit, std::vector<Image>* images,
     if (total - offset < sizeof(EntryHeader)) return fail(why, "an entry is cut off");
     const auto entry = load<EntryHeader>(at + offset);
     if (entry.header_bytes < sizeof entry || entry.header_bytes > total - offset ||
-        entry.payload_bytes > total - offset - entry.header_bytes || images->size() >= kImageEntriesMax) {
+        entry.payload_bytes > total - offset - entry.header_bytes ||
+        images->size() >= kImageEntriesMax) {
       return fail(why, "an entry reaches past its container");
     }
     if (!read_entry(entry, at + offset + entry.header_bytes, images, why)) return false;
@@ -140,22 +148,27 @@ size_t elf_bytes(const uint8_t* at, size_t limit, std::string* why) {
   }
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     const auto segment = load<Elf64_Phdr>(at + header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (!reach(segment.p_offset, segment.p_filesz)) return fail(why, "a segment lies outside the cubin");
+    if (!reach(segment.p_offset, segment.p_filesz))
+      return fail(why, "a segment lies outside the cubin");
   }
   return end;
 }
 
-bool is_elf(const uint8_t* at, size_t limit) { return limit >= SELFMAG && std::memcmp(at, ELFMAG, SELFMAG) == 0; }
+bool is_elf(const uint8_t* at, size_t limit) {
+  return limit >= SELFMAG && std::memcmp(at, ELFMAG, SELFMAG) == 0;
+}
 
 bool looks_like_text(const uint8_t* at, size_t limit) {
-  return limit > 0 && (at[0] == '/' || at[0] == '.' || at[0] == '\n' || at[0] == '\r' || at[0] == ' ' || at[0] == '\t');
+  return limit > 0 && (at[0] == '/' || at[0] == '.' || at[0] == '\n' || at[0] == '\r' ||
+                       at[0] == ' ' || at[0] == '\t');
 }
 
 bool read_bare(const uint8_t* at, size_t limit, std::vector<Image>* images, std::string* why) {
   if (is_elf(at, limit)) {
     const size_t bytes = elf_bytes(at, limit, why);
     if (bytes == 0) return false;
-    images->push_back({Image::Kind::kCubin, 0, 0, std::string(reinterpret_cast<const char*>(at), bytes)});
+    images->push_back(
+        {Image::Kind::kCubin, 0, 0, std::string(reinterpret_cast<const char*>(at), bytes)});
     return true;
   }
   if (!looks_like_text(at, limit)) return fail(why, "neither a fatbin, a cubin nor PTX");
@@ -173,16 +186,19 @@ bool parse_images(const void* image, std::vector<Image>* images, std::string* wh
   const auto* at = static_cast<const uint8_t*>(image);
   if (image == nullptr) return fail(why, "no image");
   // The first byte decides whether a word may be read: text can be shorter than a word.
-  if (looks_like_text(at, kUnknownSize) || is_elf(at, kUnknownSize)) return read_bare(at, kUnknownSize, images, why);
+  if (looks_like_text(at, kUnknownSize) || is_elf(at, kUnknownSize))
+    return read_bare(at, kUnknownSize, images, why);
   const uint32_t magic = magic_of(at, kUnknownSize);
   if (magic == kContainerMagic) return read_container(at, kUnknownSize, images, why);
   if (magic != kWrapperMagic) return fail(why, "neither a fatbin, a cubin nor PTX");
   const auto wrapper = load<Wrapper>(at);
   if (wrapper.container == nullptr) return fail(why, "the wrapper is empty");
-  if (!read_container(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, images, why)) return false;
+  if (!read_container(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, images, why))
+    return false;
   if (wrapper.version >= 2 && wrapper.relocatable != nullptr) {
     for (const void* const* piece = wrapper.relocatable; *piece != nullptr; ++piece) {
-      if (!read_container(static_cast<const uint8_t*>(*piece), kUnknownSize, images, why)) return false;
+      if (!read_container(static_cast<const uint8_t*>(*piece), kUnknownSize, images, why))
+        return false;
     }
   }
   return true;
@@ -207,7 +223,8 @@ bool flatten_image(const void* image, std::string* blob, std::string* why) {
     blob->push_back('\0');
     return true;
   }
-  if (magic_of(at, kUnknownSize) == kWrapperMagic) at = static_cast<const uint8_t*>(load<Wrapper>(at).container);
+  if (magic_of(at, kUnknownSize) == kWrapperMagic)
+    at = static_cast<const uint8_t*>(load<Wrapper>(at).container);
   if (at == nullptr) return fail(why, "the wrapper is empty");
   const size_t bytes = container_bytes(at, kUnknownSize, why);
   blob->assign(reinterpret_cast<const char*>(at), bytes);

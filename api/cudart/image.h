@@ -1,5 +1,5 @@
-// What a program hands to cuModuleLoadData or cuLibraryLoadData: fatbin wrapper, container, cubin or PTX text.
-// SPDX-License-Identifier: Apache-2.0
+// What a program hands to cuModuleLoadData or cuLibraryLoadData: fatbin wrapper, container, cubin
+// or PTX text. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@ namespace vgpu::cudart {
 struct Image {
   enum class Kind { kPtx, kCubin, kOther };
   Kind kind = Kind::kOther;
-  uint32_t arch = 0;         // 75, 90, 121 …; 0 when the container does not say (bare PTX, bare cubin)
+  uint32_t arch = 0;  // 75, 90, 121 …; 0 when the container does not say (bare PTX, bare cubin)
   uint64_t flags = 0;
-  std::string bytes;         // PTX: the text without trailing NULs
+  std::string bytes;  // PTX: the text without trailing NULs
 };
 
 // Upper bounds on what one image may claim; beyond them an image is refused as damaged.
 inline constexpr uint64_t kImageBytesMax = 2ull << 30;
 inline constexpr uint32_t kImageEntriesMax = 65536;
 
-// Images carry no length: the walk trusts the headers in the caller's own memory, as any driver must.
-// Every function returns false with a reason in `why` when the image is of no known kind or damaged.
+// Images carry no length: the walk trusts the headers in the caller's own memory, as any driver
+// must. Every function returns false with a reason in `why` when the image is of no known kind or
+// damaged.
 
 // All images in `image`: of a version-2 wrapper also those of its relocatable list.
 bool parse_images(const void* image, std::vector<Image>* images, std::string* why);
@@ -31,10 +32,12 @@ bool parse_images(const void* image, std::vector<Image>* images, std::string* wh
 // The same for bytes of known length (from the channel): never reads past `size`.
 bool parse_images(const void* image, size_t size, std::vector<Image>* images, std::string* why);
 
-// One blob that stands for the image elsewhere: the container's bytes, the cubin, or the PTX text with its NUL.
+// One blob that stands for the image elsewhere: the container's bytes, the cubin, or the PTX text
+// with its NUL.
 bool flatten_image(const void* image, std::string* blob, std::string* why);
 
-// The PTX with the highest arch that is not above `capability` (121 = 12.1); nullptr when there is none.
+// The PTX with the highest arch that is not above `capability` (121 = 12.1); nullptr when there is
+// none.
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability);
 
 }  // namespace vgpu::cudart

@@ -12,7 +12,8 @@ struct Lookup {
   bool known = false;  // the name exists, in whatever version
 };
 
-// The table has some 640 rows and libcudart asks 440 times at start: a linear walk costs it a millisecond in all.
+// The table has some 640 rows and libcudart asks 440 times at start: a linear walk costs it a
+// millisecond in all.
 Lookup find(std::span<const SymbolRow> rows, const char* name, int version, bool per_thread) {
   Lookup found;
   for (const SymbolRow& row : rows) {
@@ -25,8 +26,8 @@ Lookup find(std::span<const SymbolRow> rows, const char* name, int version, bool
 
 }  // namespace
 
-CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, void** address, int version,
-                          cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, void** address,
+                          int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   if (name == nullptr || address == nullptr) return CUDA_ERROR_INVALID_VALUE;
   constexpr cuuint64_t kKnownFlags =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -38,7 +39,8 @@ CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, voi
   }
   if (found.best == nullptr || found.best->address == nullptr) {
     const Lookup plain = find(rows, name, version, false);
-    if (found.best == nullptr) found.best = plain.best;  // a per-thread form that is not served stays a miss
+    if (found.best == nullptr)
+      found.best = plain.best;  // a per-thread form that is not served stays a miss
     found.known = found.known || plain.known;
   }
   if (found.best != nullptr && found.best->address != nullptr) {
@@ -48,7 +50,8 @@ CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, voi
   }
   const bool too_old = found.known && found.best == nullptr;
   if (status != nullptr) {
-    *status = too_old ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *status =
+        too_old ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
   return CUDA_ERROR_NOT_FOUND;
 }

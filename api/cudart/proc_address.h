@@ -9,17 +9,19 @@
 
 namespace vgpu::cudart {
 
-// One symbol: rows of one base name stand together, oldest first, plain ones before per-thread ones of the whole table.
+// One symbol: rows of one base name stand together, oldest first, plain ones before per-thread ones
+// of the whole table.
 struct SymbolRow {
   const char* base;
-  int version;        // first CUDA version that has it
-  bool per_thread;    // a _ptsz or _ptds form
-  void* address;      // nullptr: the symbol is known but not served
+  int version;      // first CUDA version that has it
+  bool per_thread;  // a _ptsz or _ptds form
+  void* address;    // nullptr: the symbol is known but not served
 };
 
-// As cuGetProcAddress_v2 documents it: a miss stores nullptr and returns CUDA_ERROR_NOT_FOUND with the reason in
-// `status` (optional). A symbol that is not served is a miss, so that callers can do without it.
-CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, void** address, int version,
-                          cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+// As cuGetProcAddress_v2 documents it: a miss stores nullptr and returns CUDA_ERROR_NOT_FOUND with
+// the reason in `status` (optional). A symbol that is not served is a miss, so that callers can do
+// without it.
+CUresult get_proc_address(std::span<const SymbolRow> rows, const char* name, void** address,
+                          int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status);
 
 }  // namespace vgpu::cudart

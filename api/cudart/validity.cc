@@ -1,5 +1,5 @@
-// libcudart's self-test of the driver. Nothing else lives in this file; VGPU_CUDART_VALIDITY switches it.
-// SPDX-License-Identifier: Apache-2.0
+// libcudart's self-test of the driver. Nothing else lives in this file; VGPU_CUDART_VALIDITY
+// switches it. SPDX-License-Identifier: Apache-2.0
 #include "api/cudart/validity.h"
 
 #include <pthread.h>
@@ -89,7 +89,8 @@ std::string identity(const ValidityTables& tables, uint32_t version, uint64_t un
   std::string m;
   append(&m, static_cast<uint32_t>(host().driver_version()));
   append(&m, version);
-  append(&m, static_cast<uint32_t>(getpid()));  // asked each time: a forked child is another process
+  append(&m,
+         static_cast<uint32_t>(getpid()));  // asked each time: a forked child is another process
   append(&m, static_cast<uint32_t>(pthread_self()));
   append(&m, tables.runtime_interface);
   append(&m, tables.integrity_check);
@@ -109,7 +110,8 @@ std::string identity(const ValidityTables& tables, uint32_t version, uint64_t un
 
 }  // namespace
 
-CUresult validity_digest(const ValidityTables& tables, uint32_t version, uint64_t unix_seconds, uint64_t out[2]) {
+CUresult validity_digest(const ValidityTables& tables, uint32_t version, uint64_t unix_seconds,
+                         uint64_t out[2]) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (version % 10 < 2) {  // two generations of the test are constants
     out[0] = version % 10 == 0 ? 0x3341181C03CB675Cull : 0x1841181C03CB675Cull;

@@ -17,8 +17,10 @@ struct ValidityTables {
   const void* function;  // the slot that is being called
 };
 
-// What the integrity table's slot answers. CUDA_ERROR_NOT_SUPPORTED when built without VGPU_CUDART_VALIDITY.
-CUresult validity_digest(const ValidityTables& tables, uint32_t version, uint64_t unix_seconds, uint64_t out[2]);
+// What the integrity table's slot answers. CUDA_ERROR_NOT_SUPPORTED when built without
+// VGPU_CUDART_VALIDITY.
+CUresult validity_digest(const ValidityTables& tables, uint32_t version, uint64_t unix_seconds,
+                         uint64_t out[2]);
 
 // RFC 1319 and RFC 2104 (block of 16 bytes). Exposed for their tests.
 void md2(std::string_view text, uint8_t out[16]);

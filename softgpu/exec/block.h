@@ -22,7 +22,7 @@ struct GridParams {
   uint64_t grid_id = 0;
   const std::atomic<uint32_t>* stop = nullptr;  // non-zero: running blocks leave at their next poll
   DeviceServices* services = nullptr;
-  uint64_t cooperative_workspace = 0;           // address of the grid barrier's word; 0 = not cooperative
+  uint64_t cooperative_workspace = 0;  // address of the grid barrier's word; 0 = not cooperative
   uint32_t sm_count = 1;
 };
 
@@ -35,8 +35,8 @@ struct Fault {
   std::string text;
 };
 
-// Holds the warp contexts, shared and local memory of one block at a time; its memory is kept between blocks.
-// One thread at a time. A block that yielded may be continued from another thread.
+// Holds the warp contexts, shared and local memory of one block at a time; its memory is kept
+// between blocks. One thread at a time. A block that yielded may be continued from another thread.
 class BlockRunner {
  public:
   BlockRunner();
@@ -44,9 +44,12 @@ class BlockRunner {
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
 
-  // Prepares a block. False when its shared or local memory cannot be had (CUDA_ERROR_OUT_OF_MEMORY).
-  bool begin(const CompiledKernel& kernel, const GridParams& grid, const Dim3& block_index, uint32_t sm_id);
-  // Runs until the block ends, every warp spins or waits (kYielded: call again), or a fault. Never blocks the thread.
+  // Prepares a block. False when its shared or local memory cannot be had
+  // (CUDA_ERROR_OUT_OF_MEMORY).
+  bool begin(const CompiledKernel& kernel, const GridParams& grid, const Dim3& block_index,
+             uint32_t sm_id);
+  // Runs until the block ends, every warp spins or waits (kYielded: call again), or a fault. Never
+  // blocks the thread.
   BlockStep run();
   const Fault& fault() const;
 

@@ -7,7 +7,8 @@
 
 namespace vgpu::softgpu {
 
-// Implemented by the device; called from SM worker threads, possibly several at once. Must not throw or block long.
+// Implemented by the device; called from SM worker threads, possibly several at once. Must not
+// throw or block long.
 class DeviceServices {
  public:
   virtual ~DeviceServices() = default;

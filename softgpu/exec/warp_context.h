@@ -12,9 +12,9 @@ inline constexpr uint32_t kWarpLanes = 32;
 // What an entry returns. Negative values are faults.
 enum WarpResult : int {
   kWarpFinished = 0,
-  kWarpAtBarrier = 1,      // barrier_* say which; call again when the block's barrier opened
-  kWarpYielded = 2,        // spins: let others run first
-  kWarpStopped = 3,        // the grid's stop flag was seen
+  kWarpAtBarrier = 1,  // barrier_* say which; call again when the block's barrier opened
+  kWarpYielded = 2,    // spins: let others run first
+  kWarpStopped = 3,    // the grid's stop flag was seen
   kWarpTrapped = -1,
   kWarpAssert = -2,
 };
@@ -24,14 +24,14 @@ enum BarrierOp : uint32_t { kBarrierSync = 0, kBarrierPopc = 1, kBarrierAnd = 2,
 class BlockServices;
 
 struct WarpContext {
-  uint32_t resume;             // 0 = from the start, else the number of a suspension point
-  uint32_t mask;               // lanes that exist
-  uint8_t* shared;             // the block's window
+  uint32_t resume;  // 0 = from the start, else the number of a suspension point
+  uint32_t mask;    // lanes that exist
+  uint8_t* shared;  // the block's window
   const uint8_t* params;
-  uint8_t* local;              // lane 0's slice
-  uint8_t* save;               // registers of a suspended warp
-  const uint32_t* stop;        // non-zero: leave
-  uint64_t workspace;          // cooperative grid barrier
+  uint8_t* local;        // lane 0's slice
+  uint8_t* save;         // registers of a suspended warp
+  const uint32_t* stop;  // non-zero: leave
+  uint64_t workspace;    // cooperative grid barrier
   uint64_t grid_id;
   BlockServices* services;
   uint32_t ctaid[3];
@@ -41,10 +41,10 @@ struct WarpContext {
   uint32_t sm_id, sm_count;
   uint32_t dynamic_shared_bytes, total_shared_bytes;
   uint32_t barrier_id, barrier_threads, barrier_op;  // threads 0 = all of the block
-  uint32_t barrier_votes;      // lanes whose predicate holds
-  uint32_t barrier_result;     // filled before the warp is resumed
-  uint32_t spins;              // back edges taken in loops that wait
-  uint32_t fault_line;         // PTX line of a trap or assert
+  uint32_t barrier_votes;                            // lanes whose predicate holds
+  uint32_t barrier_result;                           // filled before the warp is resumed
+  uint32_t spins;                                    // back edges taken in loops that wait
+  uint32_t fault_line;                               // PTX line of a trap or assert
   uint32_t tid[3][kWarpLanes];
 };
 

@@ -6,8 +6,14 @@
 
 namespace vgpu::softgpu {
 
-Emitter::Emitter(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver, llvm::Module* module)
-    : kernel_(kernel), variant_(variant), resolver_(resolver), context_(module->getContext()), module_(module), b_(context_) {}
+Emitter::Emitter(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
+                 llvm::Module* module)
+    : kernel_(kernel),
+      variant_(variant),
+      resolver_(resolver),
+      context_(module->getContext()),
+      module_(module),
+      b_(context_) {}
 
 void Emitter::unsupported(const Instruction& in, const std::string& why) {
   if (failed_) return;
@@ -25,7 +31,9 @@ llvm::Type* Emitter::scalar_type(const Type& t) {
   return int_type(t.bits);
 }
 
-llvm::Type* Emitter::shaped(llvm::Type* scalar, Value* like) { return is_vector(like) ? vector_of(scalar) : scalar; }
+llvm::Type* Emitter::shaped(llvm::Type* scalar, Value* like) {
+  return is_vector(like) ? vector_of(scalar) : scalar;
+}
 
 void Emitter::unify(Value** a, Value** b) {
   if (is_vector(*a) == is_vector(*b)) return;
@@ -42,7 +50,8 @@ void Emitter::unify(Value** a, Value** b, Value** c) {
 
 Emitter::Value* Emitter::iota(unsigned bits) {
   std::vector<llvm::Constant*> lanes;
-  for (unsigned i = 0; i < kWarpLanes; ++i) lanes.push_back(llvm::ConstantInt::get(int_type(bits), i));
+  for (unsigned i = 0; i < kWarpLanes; ++i)
+    lanes.push_back(llvm::ConstantInt::get(int_type(bits), i));
   return llvm::ConstantVector::get(lanes);
 }
 
@@ -78,11 +87,13 @@ int64_t Emitter::stride_of(const Operand& o) const {
     case Operand::Kind::kSpecial:
       if (o.symbol == "%laneid") return 1;
       if (o.symbol == "%tid.x") return variant_.full_rows ? 1 : Kernel::kNotAffine;
-      if (o.symbol == "%tid.y" || o.symbol == "%tid.z") return variant_.full_rows ? 0 : Kernel::kNotAffine;
+      if (o.symbol == "%tid.y" || o.symbol == "%tid.z")
+        return variant_.full_rows ? 0 : Kernel::kNotAffine;
       return o.symbol.rfind("%lane", 0) == 0 ? Kernel::kNotAffine : 0;
     case Operand::Kind::kSymbol: {
       auto v = kernel_.function.variables.find(o.symbol);
-      const bool local = v != kernel_.function.variables.end() && v->second.space == ptx::Space::kLocal;
+      const bool local =
+          v != kernel_.function.variables.end() && v->second.space == ptx::Space::kLocal;
       return local ? (kernel_.function.local_bytes + 15) / 16 * 16 : 0;
     }
     default:
@@ -99,7 +110,8 @@ Emitter::Value* Emitter::register_value(int r) {
   const int64_t stride = kernel_.stride[r];
   if (stride == 0 || stride == Kernel::kNotAffine) return v;
   const unsigned bits = v->getType()->getPrimitiveSizeInBits();
-  Value* steps = b_.CreateMul(iota(bits), splat(constant(int_type(bits), static_cast<uint64_t>(stride))));
+  Value* steps =
+      b_.CreateMul(iota(bits), splat(constant(int_type(bits), static_cast<uint64_t>(stride))));
   return b_.CreateAdd(splat(v), steps);
 }
 
@@ -113,7 +125,8 @@ Emitter::Value* Emitter::immediate(const Operand& o, const Type& t) {
   if (o.is_double) {
     std::memcpy(&value, &o.float_bits, sizeof value);
     if (t.is_float()) return llvm::ConstantFP::get(type, value);
-    return t.bits == 64 ? i64(o.float_bits) : as(llvm::ConstantFP::get(llvm::Type::getFloatTy(context_), value), type);
+    return t.bits == 64 ? i64(o.float_bits)
+                        : as(llvm::ConstantFP::get(llvm::Type::getFloatTy(context_), value), type);
   }
   return as(i32(o.float_bits), type);  // the bits of a float
 }
@@ -133,7 +146,9 @@ Emitter::Value* Emitter::get(const Operand& o, const Type& t) {
     case Operand::Kind::kSymbol: {
       Value* v = symbol_address(o);
       const int64_t stride = stride_of(o);
-      if (stride != 0) v = b_.CreateAdd(splat(v), b_.CreateMul(iota(64), splat(i64(static_cast<uint64_t>(stride)))));
+      if (stride != 0)
+        v = b_.CreateAdd(splat(v),
+                         b_.CreateMul(iota(64), splat(i64(static_cast<uint64_t>(stride)))));
       return as(v, type);
     }
     default:
@@ -157,15 +172,23 @@ Emitter::Value* Emitter::get_lane0(const Operand& o, const Type& t) {
 
 Emitter::Value* Emitter::special(const std::string& name) {
   static const std::map<std::string, size_t> kWords = {
-      {"%ntid.x", offsetof(WarpContext, ntid)},       {"%ntid.y", offsetof(WarpContext, ntid) + 4},
-      {"%ntid.z", offsetof(WarpContext, ntid) + 8},   {"%ctaid.x", offsetof(WarpContext, ctaid)},
-      {"%ctaid.y", offsetof(WarpContext, ctaid) + 4}, {"%ctaid.z", offsetof(WarpContext, ctaid) + 8},
-      {"%nctaid.x", offsetof(WarpContext, nctaid)},   {"%nctaid.y", offsetof(WarpContext, nctaid) + 4},
-      {"%nctaid.z", offsetof(WarpContext, nctaid) + 8}, {"%warpid", offsetof(WarpContext, warp_id)},
-      {"%nwarpid", offsetof(WarpContext, warp_count)}, {"%smid", offsetof(WarpContext, sm_id)},
-      {"%nsmid", offsetof(WarpContext, sm_count)},    {"%dynamic_smem_size", offsetof(WarpContext, dynamic_shared_bytes)},
+      {"%ntid.x", offsetof(WarpContext, ntid)},
+      {"%ntid.y", offsetof(WarpContext, ntid) + 4},
+      {"%ntid.z", offsetof(WarpContext, ntid) + 8},
+      {"%ctaid.x", offsetof(WarpContext, ctaid)},
+      {"%ctaid.y", offsetof(WarpContext, ctaid) + 4},
+      {"%ctaid.z", offsetof(WarpContext, ctaid) + 8},
+      {"%nctaid.x", offsetof(WarpContext, nctaid)},
+      {"%nctaid.y", offsetof(WarpContext, nctaid) + 4},
+      {"%nctaid.z", offsetof(WarpContext, nctaid) + 8},
+      {"%warpid", offsetof(WarpContext, warp_id)},
+      {"%nwarpid", offsetof(WarpContext, warp_count)},
+      {"%smid", offsetof(WarpContext, sm_id)},
+      {"%nsmid", offsetof(WarpContext, sm_count)},
+      {"%dynamic_smem_size", offsetof(WarpContext, dynamic_shared_bytes)},
       {"%total_smem_size", offsetof(WarpContext, total_shared_bytes)},
-      {"%envreg2", offsetof(WarpContext, workspace)}, {"%envreg1", offsetof(WarpContext, workspace) + 4}};
+      {"%envreg2", offsetof(WarpContext, workspace)},
+      {"%envreg1", offsetof(WarpContext, workspace) + 4}};
   auto word = kWords.find(name);
   if (word != kWords.end()) return context_field(word->second, int_type(32));
   const std::string base = name.substr(0, 4);
@@ -188,13 +211,14 @@ Emitter::Value* Emitter::special(const std::string& name) {
     if (kind == "ge") return b_.CreateNot(below);
     return b_.CreateNot(b_.CreateOr(below, own));
   }
-  if (name == "%clock64" || name == "%clock" || name == "%clock_hi" || name.rfind("%globaltimer", 0) == 0) {
+  if (name == "%clock64" || name == "%clock" || name == "%clock_hi" ||
+      name.rfind("%globaltimer", 0) == 0) {
     Value* t = call_helper(name[1] == 'c' ? "sg_clock" : "sg_timer", int_type(64), {});
     const bool high = name.size() > 3 && name.compare(name.size() - 3, 3, "_hi") == 0;
     return high ? b_.CreateLShr(t, i64(32)) : t;
   }
-  if (name.rfind("%envreg", 0) == 0 || name.rfind("%cluster_ctaid", 0) == 0 || name == "%cluster_ctarank" ||
-      name == "%is_explicit_cluster") {
+  if (name.rfind("%envreg", 0) == 0 || name.rfind("%cluster_ctaid", 0) == 0 ||
+      name == "%cluster_ctarank" || name == "%is_explicit_cluster") {
     return i32(0);
   }
   if (name.rfind("%cluster_nctaid", 0) == 0 || name == "%cluster_nctarank") return i32(1);
@@ -207,7 +231,9 @@ Emitter::Value* Emitter::symbol_address(const Operand& o) {
   const auto own = kernel_.function.variables.find(o.symbol);
   const auto shared_by_all = kernel_.module->variables.find(o.symbol);
   const ptx::Variable* v = own != kernel_.function.variables.end() ? &own->second
-                           : shared_by_all != kernel_.module->variables.end() ? &shared_by_all->second : nullptr;
+                           : shared_by_all != kernel_.module->variables.end()
+                               ? &shared_by_all->second
+                               : nullptr;
   const uint64_t extra = static_cast<uint64_t>(o.integer);
   if (v != nullptr && v->space == ptx::Space::kShared) {
     const uint32_t dynamic_base = (kernel_.module->shared_bytes + 15) / 16 * 16;
@@ -245,7 +271,8 @@ void Emitter::set_register(int r, Value* v) {
   v = as(v, type);
   if (!scalar_register(r)) {
     v = splat(v);
-    if (guarded_ || kernel_.masked[block_].test(r)) v = b_.CreateSelect(mask_vector(mask_), v, raw_register(r));
+    if (guarded_ || kernel_.masked[block_].test(r))
+      v = b_.CreateSelect(mask_vector(mask_), v, raw_register(r));
   }
   b_.CreateStore(v, registers_[r]);
 }
@@ -270,9 +297,12 @@ Emitter::Value* Emitter::spill(Value* v) {
   return slot;
 }
 
-Emitter::Value* Emitter::unspill(Value* p, llvm::Type* scalar) { return b_.CreateLoad(vector_of(scalar), p); }
+Emitter::Value* Emitter::unspill(Value* p, llvm::Type* scalar) {
+  return b_.CreateLoad(vector_of(scalar), p);
+}
 
-llvm::CallInst* Emitter::call_helper(const char* name, llvm::Type* result, std::vector<Value*> args) {
+llvm::CallInst* Emitter::call_helper(const char* name, llvm::Type* result,
+                                     std::vector<Value*> args) {
   std::vector<llvm::Type*> types;
   for (Value* a : args) types.push_back(a->getType());
   auto callee = module_->getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));

@@ -15,8 +15,9 @@
 
 namespace vgpu::softgpu {
 
-// Values: a uniform or affine register is a scalar (of lane 0), any other a vector of 32 lanes; both live in allocas
-// that LLVM turns into SSA form. A block runs under `mask_`, an i32 with one bit per lane.
+// Values: a uniform or affine register is a scalar (of lane 0), any other a vector of 32 lanes;
+// both live in allocas that LLVM turns into SSA form. A block runs under `mask_`, an i32 with one
+// bit per lane.
 class Emitter {
  public:
   using Value = llvm::Value;
@@ -24,7 +25,8 @@ class Emitter {
   using Operand = ptx::Operand;
   using Type = ptx::Type;
 
-  Emitter(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver, llvm::Module* module);
+  Emitter(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
+          llvm::Module* module);
   // The function `name`; nullptr and a diagnostic when an instruction is not supported.
   llvm::Function* run(const std::string& name, Diagnostic* error);
   uint32_t save_bytes() const { return save_bytes_max_; }
@@ -47,24 +49,25 @@ class Emitter {
   Value* constant(llvm::Type* t, uint64_t v) { return llvm::ConstantInt::get(t, v); }
   Value* i32(uint64_t v) { return constant(int_type(32), v); }
   Value* i64(uint64_t v) { return constant(int_type(64), v); }
-  Value* as(Value* v, llvm::Type* scalar);              // same bits, or truncated / zero extended
+  Value* as(Value* v, llvm::Type* scalar);  // same bits, or truncated / zero extended
   Value* mask_vector(Value* mask) { return b_.CreateBitCast(mask, vector_of(int_type(1))); }
-  Value* mask_bits(Value* vector_of_i1);                // i32 from <32 x i1> or from a uniform i1
+  Value* mask_bits(Value* vector_of_i1);  // i32 from <32 x i1> or from a uniform i1
   Value* context_field(size_t offset, llvm::Type* t);
   void set_context_field(size_t offset, Value* v);
   bool scalar_register(int r) const { return kernel_.stride[r] != Kernel::kNotAffine; }
-  int64_t stride_of(const Operand& o) const;            // kNotAffine when lanes are unrelated
-  Value* raw_register(int r);                           // scalar of lane 0, or the vector
-  Value* register_value(int r);                         // uniform scalar or full vector
-  Value* get(const Operand& o, const Type& t);          // uniform scalar or full vector of type t
-  Value* get_lane0(const Operand& o, const Type& t);    // scalar; only for operands with a stride
+  int64_t stride_of(const Operand& o) const;          // kNotAffine when lanes are unrelated
+  Value* raw_register(int r);                         // scalar of lane 0, or the vector
+  Value* register_value(int r);                       // uniform scalar or full vector
+  Value* get(const Operand& o, const Type& t);        // uniform scalar or full vector of type t
+  Value* get_lane0(const Operand& o, const Type& t);  // scalar; only for operands with a stride
   Value* immediate(const Operand& o, const Type& t);
   Value* special(const std::string& name);
-  Value* symbol_address(const Operand& o);              // lane 0's
-  Value* predicate(const Operand& o);                   // i1 or <32 x i1>
-  bool lane0_result(const Instruction& in) const;       // the destination is kept as a scalar
+  Value* symbol_address(const Operand& o);         // lane 0's
+  Value* predicate(const Operand& o);              // i1 or <32 x i1>
+  bool lane0_result(const Instruction& in) const;  // the destination is kept as a scalar
   Value* source(const Instruction& in, size_t i, const Type& t);
-  void set(const Operand& destination, Value* v);       // converts to the register's type, masks the write
+  void set(const Operand& destination,
+           Value* v);  // converts to the register's type, masks the write
   void set_register(int r, Value* v);
 
   // emit_control.cc: blocks, suspension
@@ -125,9 +128,9 @@ class Emitter {
 
   // emit_memory.cc
   struct Address {
-    Value* lane0 = nullptr;       // when stride is known
+    Value* lane0 = nullptr;  // when stride is known
     int64_t stride = 0;
-    Value* lanes = nullptr;       // <32 x i64> when it is not
+    Value* lanes = nullptr;  // <32 x i64> when it is not
   };
   void load(const Instruction&);
   void store(const Instruction&);
@@ -136,7 +139,9 @@ class Emitter {
   Address address(const Operand& o, const Instruction& in);
   Address offset(const Address& a, int64_t bytes);
   Value* lanes_of(const Address& a);
-  Value* pointer(Value* address) { return b_.CreateIntToPtr(address, llvm::PointerType::get(context_, 0)); }
+  Value* pointer(Value* address) {
+    return b_.CreateIntToPtr(address, llvm::PointerType::get(context_, 0));
+  }
   Value* load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool volatile_access);
   void store_element(const Address& a, Value* v, uint32_t bytes, bool volatile_access);
   bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
@@ -151,7 +156,7 @@ class Emitter {
   void redux(const Instruction&);
   void warp_barrier(const Instruction&);
   void call(const Instruction&);
-  Value* spill(Value* vector);                              // pointer to 32 values on the stack
+  Value* spill(Value* vector);  // pointer to 32 values on the stack
   Value* unspill(Value* pointer, llvm::Type* scalar);
   llvm::CallInst* call_helper(const char* name, llvm::Type* result, std::vector<Value*> args);
   llvm::AllocaInst* stack_slot(llvm::Type* t);
@@ -163,14 +168,14 @@ class Emitter {
   llvm::Module* module_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
-  Value* warp_ = nullptr;                                   // WarpContext*
+  Value* warp_ = nullptr;  // WarpContext*
   std::vector<llvm::AllocaInst*> registers_, pending_, parked_;
   std::vector<llvm::BasicBlock*> blocks_;
   llvm::AllocaInst* carry_ = nullptr;
   llvm::SwitchInst* entry_switch_ = nullptr;
   llvm::BasicBlock* finish_ = nullptr;
-  Value* mask_ = nullptr;                                   // lanes of the running block, or of the guarded instruction
-  bool guarded_ = false;                                    // mask_ is narrower than the block's
+  Value* mask_ = nullptr;  // lanes of the running block, or of the guarded instruction
+  bool guarded_ = false;   // mask_ is narrower than the block's
   int block_ = 0;
   uint32_t save_bytes_max_ = 0, suspension_count_ = 0;
   std::map<std::pair<size_t, size_t>, llvm::AllocaInst*> slots_;

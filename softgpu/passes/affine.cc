@@ -1,5 +1,5 @@
-// Registers whose lanes are scalar + lane * stride: most addresses. They are computed once, for lane 0.
-// SPDX-License-Identifier: Apache-2.0
+// Registers whose lanes are scalar + lane * stride: most addresses. They are computed once, for
+// lane 0. SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
 #include "softgpu/passes/kernel.h"
@@ -14,7 +14,8 @@ using ptx::Type;
 constexpr int64_t kTop = INT64_MAX;  // not visited yet
 constexpr int64_t kNot = Kernel::kNotAffine;
 
-// Facts about one register: its stride over the lanes, and how many low bits of lane 0's value are zero for sure.
+// Facts about one register: its stride over the lanes, and how many low bits of lane 0's value are
+// zero for sure.
 struct Fact {
   int64_t stride = kTop;
   int zeros = 0;
@@ -46,8 +47,10 @@ class Affine {
     }
     k_->stride.assign(n, kNot);
     for (size_t r = 0; r < n; ++r) {
-      if (!k_->divergent[r]) k_->stride[r] = 0;
-      else if (facts_[r].stride != kTop) k_->stride[r] = facts_[r].stride;
+      if (!k_->divergent[r])
+        k_->stride[r] = 0;
+      else if (facts_[r].stride != kTop)
+        k_->stride[r] = facts_[r].stride;
     }
   }
 
@@ -55,9 +58,11 @@ class Affine {
   void find_constants() {
     for (const Block& b : k_->blocks) {
       for (const Instruction& in : b.code) {
-        if (in.opcode != "mov" || in.guard >= 0 || in.operands[0].kind != Operand::Kind::kRegister) continue;
+        if (in.opcode != "mov" || in.guard >= 0 || in.operands[0].kind != Operand::Kind::kRegister)
+          continue;
         const int r = in.operands[0].reg;
-        if (writes_[r] == 1 && in.operands[1].kind == Operand::Kind::kInteger) constants_[r] = in.operands[1].integer;
+        if (writes_[r] == 1 && in.operands[1].kind == Operand::Kind::kInteger)
+          constants_[r] = in.operands[1].integer;
       }
     }
   }
@@ -68,7 +73,9 @@ class Affine {
     return std::nullopt;
   }
 
-  static int trailing_zeros(int64_t value) { return value == 0 ? 63 : __builtin_ctzll(static_cast<uint64_t>(value)); }
+  static int trailing_zeros(int64_t value) {
+    return value == 0 ? 63 : __builtin_ctzll(static_cast<uint64_t>(value));
+  }
 
   Fact of(const Operand& o) const {
     if (auto c = constant(o)) return {0, trailing_zeros(*c)};
@@ -112,8 +119,9 @@ class Affine {
     return {affine.stride * c, std::min(63, affine.zeros + trailing_zeros(c))};
   }
 
-  // 32 bits to 64: exact unless the value wraps inside the warp. For signed values that is undefined in the source;
-  // for unsigned ones lane 0 must be known to be a multiple of what the warp spans.
+  // 32 bits to 64: exact unless the value wraps inside the warp. For signed values that is
+  // undefined in the source; for unsigned ones lane 0 must be known to be a multiple of what the
+  // warp spans.
   static Fact widen(const Fact& f, bool is_signed) {
     if (f.stride == kTop || f.stride == kNot || f.stride == 0 || is_signed) return f;
     const int64_t span = f.stride * 31;
@@ -125,12 +133,15 @@ class Affine {
     Fact f = product(in.operands[1], in.operands[2]);
     if (in.has("hi")) return {kNot, 0};
     if (!in.has("wide")) return f;
-    const Fact a = widen(of(in.operands[1]), type.kind == 's'), b = widen(of(in.operands[2]), type.kind == 's');
+    const Fact a = widen(of(in.operands[1]), type.kind == 's'),
+               b = widen(of(in.operands[2]), type.kind == 's');
     return a.stride == kNot || b.stride == kNot ? Fact{kNot, 0} : f;
   }
 
   Fact evaluate(const Instruction& in, const Type& type) const {
-    if (in.has("cc") || in.has("sat") || type.kind == 'f' || type.kind == 'h' || type.kind == 'g' || type.bits < 32) return {kNot, 0};
+    if (in.has("cc") || in.has("sat") || type.kind == 'f' || type.kind == 'h' || type.kind == 'g' ||
+        type.bits < 32)
+      return {kNot, 0};
     const std::string& op = in.opcode;
     const auto& o = in.operands;
     if (op == "mov" && o[1].kind != Operand::Kind::kVector) return of(o[1]);
@@ -146,10 +157,13 @@ class Affine {
       const auto c = constant(o[2]);
       const Fact a = of(o[1]);
       if (!c || *c < 0 || *c > 31 || a.stride == kNot) return {kNot, 0};
-      return a.stride == kTop ? a : Fact{a.stride << *c, std::min<int>(63, a.zeros + static_cast<int>(*c))};
+      return a.stride == kTop
+                 ? a
+                 : Fact{a.stride << *c, std::min<int>(63, a.zeros + static_cast<int>(*c))};
     }
     Type to, from;
-    if (op == "cvt" && in.type_from_end(0, &from) && in.type_from_end(1, &to) && from.bits == 32 && to.bits == 64 && from.kind != 'f') {
+    if (op == "cvt" && in.type_from_end(0, &from) && in.type_from_end(1, &to) && from.bits == 32 &&
+        to.bits == 64 && from.kind != 'f') {
       return widen(of(o[1]), from.kind == 's');
     }
     return {kNot, 0};
@@ -161,9 +175,11 @@ class Affine {
     for (int r : writes) {
       Fact next{kNot, 0};
       Type type;
-      const bool plain = in.operands[0].kind == Operand::Kind::kRegister && in.operands[0].second < 0;
+      const bool plain =
+          in.operands[0].kind == Operand::Kind::kRegister && in.operands[0].second < 0;
       const bool guarded = in.guard >= 0 && k_->divergent[in.guard];
-      if (plain && !guarded && !k_->masked[b].test(r) && in.type_from_end(0, &type)) next = evaluate(in, type);
+      if (plain && !guarded && !k_->masked[b].test(r) && in.type_from_end(0, &type))
+        next = evaluate(in, type);
       if (in.guard >= 0 && next.stride != kNot && writes_[r] == 1) next = {kNot, 0};
       merge(r, next);
     }

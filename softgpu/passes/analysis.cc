@@ -1,5 +1,5 @@
-// Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a fixpoint of both.
-// SPDX-License-Identifier: Apache-2.0
+// Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a
+// fixpoint of both. SPDX-License-Identifier: Apache-2.0
 #include "softgpu/passes/kernel.h"
 
 namespace vgpu::softgpu {
@@ -10,7 +10,8 @@ using ptx::Operand;
 
 void find_liveness(Kernel* k) {
   const size_t registers = k->function.registers.size();
-  std::vector<BitSet> use(k->blocks.size(), BitSet(registers)), define(k->blocks.size(), BitSet(registers));
+  std::vector<BitSet> use(k->blocks.size(), BitSet(registers)),
+      define(k->blocks.size(), BitSet(registers));
   std::vector<int> writes, reads;
   for (size_t b = 0; b < k->blocks.size(); ++b) {
     for (const Instruction& in : k->blocks[b].code) {
@@ -19,8 +20,10 @@ void find_liveness(Kernel* k) {
         if (!define[b].test(r)) use[b].set(r);
       }
       for (int r : writes) {
-        if (in.guard < 0) define[b].set(r);
-        else if (!define[b].test(r)) use[b].set(r);  // a guarded write keeps the old value in some lanes
+        if (in.guard < 0)
+          define[b].set(r);
+        else if (!define[b].test(r))
+          use[b].set(r);  // a guarded write keeps the old value in some lanes
       }
     }
   }
@@ -81,7 +84,8 @@ class Divergence {
   bool result_diverges(const Instruction& in) const {
     if (in.opcode == "atom") return true;
     if (in.opcode == "ld" && in.has("local")) return true;
-    if (in.opcode == "vote" || in.opcode == "activemask" || in.opcode == "redux" || in.opcode == "barrier" || in.opcode == "bar") {
+    if (in.opcode == "vote" || in.opcode == "activemask" || in.opcode == "redux" ||
+        in.opcode == "barrier" || in.opcode == "bar") {
       return in.guard >= 0 && k_->divergent[in.guard];
     }
     if (in.opcode == "elect" || in.opcode == "call") return true;
@@ -139,7 +143,8 @@ class Divergence {
       for (int x = 0; x < n; ++x) {
         if (k_->frontier[b].test(x)) waiting.push_back(x);
       }
-      // Spinning loops let the others run first now and then; lanes parked at a barrier wait whatever their place.
+      // Spinning loops let the others run first now and then; lanes parked at a barrier wait
+      // whatever their place.
       const bool any_first = block.spins || block.ends_in_barrier;
       if (k_->divergent_exit[b]) {
         std::vector<int> all = waiting;
@@ -156,7 +161,8 @@ class Divergence {
     }
   }
 
-  // A write in b to what a waiting lane still needs must spare that lane, and makes the register divergent.
+  // A write in b to what a waiting lane still needs must spare that lane, and makes the register
+  // divergent.
   void mask_writes() {
     const size_t registers = k_->function.registers.size();
     k_->masked.assign(k_->blocks.size(), BitSet(registers));

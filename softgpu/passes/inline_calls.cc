@@ -14,7 +14,8 @@ using ptx::Operand;
 constexpr int kDepthMax = 64;
 constexpr size_t kInstructionsMax = 1 << 20;
 
-// Rewrites one copied body into its caller: new numbers for registers, new names for labels and variables.
+// Rewrites one copied body into its caller: new numbers for registers, new names for labels and
+// variables.
 class Inliner {
  public:
   Inliner(const ptx::Module& module, Function* caller, Diagnostic* error)
@@ -30,12 +31,14 @@ class Inliner {
 
  private:
   template <typename Rename>
-  bool expand(const std::vector<Instruction>& body, const std::map<std::string, int>& labels, int depth, Rename rename) {
+  bool expand(const std::vector<Instruction>& body, const std::map<std::string, int>& labels,
+              int depth, Rename rename) {
     std::multimap<int, std::string> at;
     for (const auto& [label, index] : labels) at.emplace(index, rename(label));
     for (size_t i = 0; i <= body.size(); ++i) {
       auto [first, last] = at.equal_range(static_cast<int>(i));
-      for (; first != last; ++first) caller_->labels[first->second] = static_cast<int>(caller_->body.size());
+      for (; first != last; ++first)
+        caller_->labels[first->second] = static_cast<int>(caller_->body.size());
       if (i == body.size()) break;
       if (body[i].opcode != "call" || is_service(callee_name(body[i]))) {
         caller_->body.push_back(body[i]);
@@ -58,7 +61,8 @@ class Inliner {
   }
 
   bool expand_call(const Instruction& call, int depth) {
-    if (call.operands[1].kind != Operand::Kind::kSymbol) return fail(call, "indirect calls are not supported");
+    if (call.operands[1].kind != Operand::Kind::kSymbol)
+      return fail(call, "indirect calls are not supported");
     const std::string name = callee_name(call);
     auto known = module_.function_index.find(name);
     if (known == module_.function_index.end() || module_.functions[known->second].is_declaration) {
@@ -78,14 +82,16 @@ class Inliner {
     bind(callee.returns, call.operands[0].elements, &names);
     adopt_variables(callee, prefix, &names);
     const int base = static_cast<int>(caller_->registers.size());
-    for (const ptx::Register& r : callee.registers) caller_->registers.push_back({prefix + r.name, r.type});
+    for (const ptx::Register& r : callee.registers)
+      caller_->registers.push_back({prefix + r.name, r.type});
     if (call.guard >= 0) emit_branch(call, end, !call.guard_negated);
     copy_arguments(call, callee, base);
     std::vector<Instruction> body;
     for (const Instruction& in : callee.body) body.push_back(rewrite(in, base, prefix, end, names));
     std::map<std::string, int> labels = callee.labels;
     labels["end"] = static_cast<int>(body.size());
-    const bool ok = expand(body, labels, depth + 1, [&](const std::string& l) { return prefix + l; });
+    const bool ok =
+        expand(body, labels, depth + 1, [&](const std::string& l) { return prefix + l; });
     copy_results(call, callee, base);
     return ok;
   }
@@ -93,18 +99,22 @@ class Inliner {
   // Parameters in memory: the callee's name means the caller's variable.
   static void bind(const std::vector<ptx::Variable>& formal, const std::vector<Operand>& actual,
                    std::map<std::string, std::string>* names) {
-    for (size_t i = 0; i < formal.size() && i < actual.size(); ++i) (*names)[formal[i].name] = actual[i].symbol;
+    for (size_t i = 0; i < formal.size() && i < actual.size(); ++i)
+      (*names)[formal[i].name] = actual[i].symbol;
   }
 
   // Parameters of the old form are registers: copied in before, out after.
   void copy_arguments(const Instruction& call, const Function& callee, int base) {
     for (size_t i = 0; i < callee.params.size() && i < call.operands[2].elements.size(); ++i) {
-      if (callee.params[i].space == ptx::Space::kReg) copy(call, base + register_index(callee, callee.params[i].name), call.operands[2].elements[i]);
+      if (callee.params[i].space == ptx::Space::kReg)
+        copy(call, base + register_index(callee, callee.params[i].name),
+             call.operands[2].elements[i]);
     }
   }
   void copy_results(const Instruction& call, const Function& callee, int base) {
     for (size_t i = 0; i < callee.returns.size() && i < call.operands[0].elements.size(); ++i) {
-      if (callee.returns[i].space != ptx::Space::kReg || call.operands[0].elements[i].reg < 0) continue;
+      if (callee.returns[i].space != ptx::Space::kReg || call.operands[0].elements[i].reg < 0)
+        continue;
       Operand from;
       from.kind = Operand::Kind::kRegister;
       from.reg = base + register_index(callee, callee.returns[i].name);
@@ -129,7 +139,8 @@ class Inliner {
     caller_->body.push_back(mov);
   }
 
-  void adopt_variables(const Function& callee, const std::string& prefix, std::map<std::string, std::string>* names) {
+  void adopt_variables(const Function& callee, const std::string& prefix,
+                       std::map<std::string, std::string>* names) {
     for (const auto& [name, variable] : callee.variables) {
       if (names->count(name) != 0) continue;
       ptx::Variable copy = variable;

@@ -39,34 +39,37 @@ class BitSet {
 
 struct Block {
   std::vector<ptx::Instruction> code;
-  std::vector<int> successors;   // ascending, each once
-  int branch = -1;               // target of the final bra
-  int next = -1;                 // where control falls through to; -1 after an unguarded exit or branch
+  std::vector<int> successors;  // ascending, each once
+  int branch = -1;              // target of the final bra
+  int next = -1;  // where control falls through to; -1 after an unguarded exit or branch
   bool ends_in_barrier = false;
   bool reachable = false;
-  bool spins = false;            // has a back edge out of a loop that may wait for other threads
+  bool spins = false;  // has a back edge out of a loop that may wait for other threads
 };
 
 struct Kernel {
   std::string name;
-  ptx::Function function;        // after inlining; its body has moved into the blocks
+  ptx::Function function;  // after inlining; its body has moved into the blocks
   const ptx::Module* module = nullptr;
   std::vector<Block> blocks;
 
-  // Analyses (analysis.cc). TF(b), the thread frontier: blocks where lanes of the warp may wait while b runs.
-  std::vector<BitSet> live_in;           // per block: registers
-  std::vector<BitSet> frontier;          // per block: blocks
-  std::vector<bool> divergent;           // per register: lanes may differ
-  std::vector<bool> divergent_exit;      // per block: lanes may leave for different places
-  std::vector<BitSet> masked;            // per block: registers whose writes must spare the lanes that wait
-  // Affine registers: lane value = scalar + lane * stride. Uniform ones have stride 0 and are not divergent.
+  // Analyses (analysis.cc). TF(b), the thread frontier: blocks where lanes of the warp may wait
+  // while b runs.
+  std::vector<BitSet> live_in;       // per block: registers
+  std::vector<BitSet> frontier;      // per block: blocks
+  std::vector<bool> divergent;       // per register: lanes may differ
+  std::vector<bool> divergent_exit;  // per block: lanes may leave for different places
+  std::vector<BitSet> masked;  // per block: registers whose writes must spare the lanes that wait
+  // Affine registers: lane value = scalar + lane * stride. Uniform ones have stride 0 and are not
+  // divergent.
   static constexpr int64_t kNotAffine = INT64_MIN;
   std::vector<int64_t> stride;
 };
 
 // What the launch promises about the block's shape; each combination is a variant of the code.
 struct Variant {
-  bool full_rows = false;   // blockDim.x is a multiple of 32: tid.x is affine, tid.y and tid.z are uniform
+  bool full_rows =
+      false;  // blockDim.x is a multiple of 32: tid.x is affine, tid.y and tid.z are uniform
   bool operator==(const Variant&) const = default;
 };
 
@@ -74,8 +77,10 @@ struct Variant {
 void registers_of(const ptx::Instruction& in, std::vector<int>* writes, std::vector<int>* reads);
 bool has_destination(const ptx::Instruction& in);
 
-// Inlines direct calls and cuts the body into blocks. False and a diagnostic for recursion and indirect calls.
-bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel, Diagnostic* error);
+// Inlines direct calls and cuts the body into blocks. False and a diagnostic for recursion and
+// indirect calls.
+bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
+                  Diagnostic* error);
 // Fills the analyses of `kernel` for one variant.
 void analyse(Kernel* kernel, const Variant& variant);
 void find_affine(Kernel* kernel, const Variant& variant);

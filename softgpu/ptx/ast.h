@@ -1,5 +1,5 @@
-// PTX as parsed: modules, functions, instructions. Names are resolved; modifiers stay strings for the emitter's tables.
-// SPDX-License-Identifier: Apache-2.0
+// PTX as parsed: modules, functions, instructions. Names are resolved; modifiers stay strings for
+// the emitter's tables. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace vgpu::softgpu::ptx {
 
-// kind: 'b' bits, 'u' unsigned, 's' signed, 'f' float, 'p' predicate, 'h' pair of halves, 'g' bfloat (bits 16 or 32).
+// kind: 'b' bits, 'u' unsigned, 's' signed, 'f' float, 'p' predicate, 'h' pair of halves, 'g'
+// bfloat (bits 16 or 32).
 struct Type {
   char kind = 'b';
   uint8_t bits = 32;
@@ -30,18 +31,30 @@ struct Register {
   Type type;
 };
 
-// A variable in a state space: of the module (global, const, shared) or of a function (shared, local, param).
+// A variable in a state space: of the module (global, const, shared) or of a function (shared,
+// local, param).
 struct Variable {
   std::string name;
   Space space = Space::kGlobal;
   uint64_t bytes = 0;
   uint32_t align = 1;
-  uint32_t offset = 0;  // shared: in the block's window; local: in the thread's slice; param: in the buffer
-  bool dynamic = false; // extern shared array without a size
+  uint32_t offset =
+      0;  // shared: in the block's window; local: in the thread's slice; param: in the buffer
+  bool dynamic = false;  // extern shared array without a size
 };
 
 struct Operand {
-  enum class Kind : uint8_t { kNone, kRegister, kInteger, kFloat, kSpecial, kSymbol, kAddress, kVector, kSink };
+  enum class Kind : uint8_t {
+    kNone,
+    kRegister,
+    kInteger,
+    kFloat,
+    kSpecial,
+    kSymbol,
+    kAddress,
+    kVector,
+    kSink
+  };
   Kind kind = Kind::kNone;
   int reg = -1;             // kRegister, and the base of kAddress
   int second = -1;          // p|q
@@ -55,8 +68,8 @@ struct Operand {
 
 struct Instruction {
   std::string opcode;
-  std::vector<std::string> modifiers;   // in order, without dots
-  int guard = -1;                       // predicate register
+  std::vector<std::string> modifiers;  // in order, without dots
+  int guard = -1;                      // predicate register
   bool guard_negated = false;
   std::vector<Operand> operands;
   int line = 0;
@@ -74,9 +87,9 @@ struct Function {
   int line = 0;
   std::vector<Register> registers;
   std::vector<Variable> params, returns;
-  std::map<std::string, Variable> variables;   // shared, local and param variables of the body
+  std::map<std::string, Variable> variables;  // shared, local and param variables of the body
   std::vector<Instruction> body;
-  std::map<std::string, int> labels;           // label → index of the instruction that follows
+  std::map<std::string, int> labels;  // label → index of the instruction that follows
   std::map<std::string, std::vector<std::string>> branch_targets;
   uint32_t param_bytes = 0, local_bytes = 0;
   uint32_t max_threads[3] = {}, required_threads[3] = {};
@@ -85,11 +98,11 @@ struct Function {
 struct Module {
   int version = 0, target = 0;
   std::vector<GlobalVar> globals;
-  std::map<std::string, Variable> variables;   // of the module: global, const and shared
+  std::map<std::string, Variable> variables;  // of the module: global, const and shared
   std::vector<Function> functions;
   std::map<std::string, int> function_index;
   std::map<std::string, std::string> aliases;
-  uint32_t shared_bytes = 0;                   // of the module's .shared variables
+  uint32_t shared_bytes = 0;  // of the module's .shared variables
 };
 
 }  // namespace vgpu::softgpu::ptx

@@ -8,14 +8,22 @@
 namespace vgpu::softgpu::ptx {
 namespace {
 
-bool starts_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || (c != 0 && std::strchr("._%$", c) != nullptr); }
-bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c != 0 && std::strchr("._$", c) != nullptr); }
+bool starts_word(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 ||
+         (c != 0 && std::strchr("._%$", c) != nullptr);
+}
+bool in_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         (c != 0 && std::strchr("._$", c) != nullptr);
+}
 
 class Cursor {
  public:
   explicit Cursor(std::string_view source) : source_(source) {}
   bool end() const { return at_ >= source_.size(); }
-  char peek(size_t ahead = 0) const { return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0'; }
+  char peek(size_t ahead = 0) const {
+    return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
+  }
   void advance() {
     if (source_[at_++] == '\n') {
       ++line_;
@@ -69,7 +77,8 @@ Token::Kind read_token(Cursor* c, std::string_view* text) {
   }
   if (starts_word(first)) {
     c->advance();
-    while (in_word(c->peek()) || (c->peek() == ':' && c->peek(1) == ':' && std::isalpha(static_cast<unsigned char>(c->peek(2))) != 0)) {
+    while (in_word(c->peek()) || (c->peek() == ':' && c->peek(1) == ':' &&
+                                  std::isalpha(static_cast<unsigned char>(c->peek(2))) != 0)) {
       if (c->peek() == ':') c->advance();
       c->advance();
     }
@@ -103,7 +112,8 @@ bool tokenize(std::string_view source, std::vector<Token>* tokens, Diagnostic* e
     }
     const char first = c.peek();
     token.kind = read_token(&c, &token.text);
-    if (token.kind == Token::Kind::kPunctuation && (first == 0 || std::strchr("()[]{}<>,;:=+-*/!|&@~^", first) == nullptr)) {
+    if (token.kind == Token::Kind::kPunctuation &&
+        (first == 0 || std::strchr("()[]{}<>,;:=+-*/!|&@~^", first) == nullptr)) {
       *error = {token.line, token.column, "unexpected character"};
       return false;
     }

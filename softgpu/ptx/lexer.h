@@ -17,8 +17,8 @@ struct Token {
   int line = 0, column = 0;
 };
 
-// A word starts with a letter or one of . % $ _ and goes on through letters, digits, . $ _ and '::'.
-// False and a diagnostic at a character that PTX does not have, or an open comment or string.
+// A word starts with a letter or one of . % $ _ and goes on through letters, digits, . $ _ and
+// '::'. False and a diagnostic at a character that PTX does not have, or an open comment or string.
 bool tokenize(std::string_view source, std::vector<Token>* tokens, Diagnostic* error);
 
 }  // namespace vgpu::softgpu::ptx

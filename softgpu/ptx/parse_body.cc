@@ -11,9 +11,11 @@ namespace {
 constexpr int kRegistersMax = 1 << 20;
 
 bool is_special(const std::string& name) {
-  static const char* const kPrefixes[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%laneid", "%lanemask", "%warpid", "%nwarpid",
-                                          "%smid", "%nsmid", "%gridid", "%clock", "%globaltimer", "%envreg", "%dynamic_smem",
-                                          "%total_smem", "%cluster", "%ncluster", "%is_explicit", "%pm", "%aggr_smem"};
+  static const char* const kPrefixes[] = {
+      "%tid",         "%ntid",    "%ctaid",        "%nctaid",     "%laneid",  "%lanemask",
+      "%warpid",      "%nwarpid", "%smid",         "%nsmid",      "%gridid",  "%clock",
+      "%globaltimer", "%envreg",  "%dynamic_smem", "%total_smem", "%cluster", "%ncluster",
+      "%is_explicit", "%pm",      "%aggr_smem"};
   for (const char* prefix : kPrefixes) {
     if (name.rfind(prefix, 0) == 0) return true;
   }
@@ -60,9 +62,12 @@ void Parser::statement() {
   if (is(".reg")) return register_declaration();
   if (is(".local") || is(".shared") || is(".param")) {
     const std::string_view space = take().text;
-    return local_variable(space == ".local" ? Space::kLocal : space == ".shared" ? Space::kShared : Space::kParam);
+    return local_variable(space == ".local"    ? Space::kLocal
+                          : space == ".shared" ? Space::kShared
+                                               : Space::kParam);
   }
-  if (is(".loc")) {  // .loc file line column [, function_name label [+ n], inlined_at file line column]
+  if (is(".loc")) {  // .loc file line column [, function_name label [+ n], inlined_at file line
+                     // column]
     take();
     for (int i = 0; i < 3; ++i) integer();
     while (accept(",")) {
@@ -74,7 +79,7 @@ void Parser::statement() {
     return;
   }
   if (is(".pragma")) return skip_past(";");
-  if (peek().kind == Token::Kind::kWord && peek(1).text == ":" ) {
+  if (peek().kind == Token::Kind::kWord && peek(1).text == ":") {
     const std::string label = word();
     take();
     if (is(".branchtargets") || is(".calltargets")) {
@@ -106,7 +111,8 @@ void Parser::register_declaration() {
       count = integer();
       expect(">");
     }
-    if (count > kRegistersMax || function_->registers.size() > kRegistersMax) return fail("too many registers");
+    if (count > kRegistersMax || function_->registers.size() > kRegistersMax)
+      return fail("too many registers");
     for (int64_t i = 0; i < (count < 0 ? 1 : count); ++i) {
       const std::string full = count < 0 ? name : name + std::to_string(i);
       scopes_.back()[full] = static_cast<int>(function_->registers.size());
@@ -126,7 +132,8 @@ void Parser::local_variable(Space space) {
       v.offset = *bytes;
       *bytes += static_cast<uint32_t>(v.bytes);
     }
-    if (space == Space::kParam) v.space = Space::kLocal;  // argument areas of calls live in the thread's own memory
+    if (space == Space::kParam)
+      v.space = Space::kLocal;  // argument areas of calls live in the thread's own memory
     function_->variables[v.name] = v;
     if (accept("=")) fail("initialised variables inside functions are not supported");
   } while (accept(","));
@@ -163,7 +170,8 @@ void Parser::instruction() {
   function_->body.push_back(std::move(in));
 }
 
-// call (ret), name, (args), prototype;  operands: [vector of returns] [name] [vector of arguments] [prototype]
+// call (ret), name, (args), prototype;  operands: [vector of returns] [name] [vector of arguments]
+// [prototype]
 void Parser::call_operands(Instruction* in) {
   auto list = [&] {
     Operand v;
@@ -236,8 +244,10 @@ Operand Parser::address_operand() {
     o.reg = find_register(name);
     if (o.reg < 0) o.symbol = name;
     if (o.reg < 0 && name[0] == '%') fail("unknown register '" + name + "'");
-    if (accept("+")) o.integer = integer();
-    else if (is("-")) o.integer = integer();
+    if (accept("+"))
+      o.integer = integer();
+    else if (is("-"))
+      o.integer = integer();
   }
   while (accept(",")) o.elements.push_back(operand());
   expect("]");
@@ -252,7 +262,8 @@ Operand Parser::number_operand(bool negative) {
     fail("expected a number, found '" + text + "'");
     return o;
   }
-  const bool hex_float = text.size() > 2 && text[0] == '0' && std::strchr("fFdD", text[1]) != nullptr &&
+  const bool hex_float = text.size() > 2 && text[0] == '0' &&
+                         std::strchr("fFdD", text[1]) != nullptr &&
                          (text.size() == 10 || text.size() == 18);
   const bool is_hex = text.size() > 2 && (text[1] == 'x' || text[1] == 'X');
   if (hex_float) {
@@ -261,11 +272,13 @@ Operand Parser::number_operand(bool negative) {
     o.is_double = text[1] == 'd' || text[1] == 'D';
     o.float_bits = std::strtoull(text.c_str() + 2, nullptr, 16);
     if (negative) o.float_bits ^= o.is_double ? 1ull << 63 : 1ull << 31;
-  } else if (!is_hex && (text.find('.') != std::string::npos || text.find('e') != std::string::npos)) {
+  } else if (!is_hex &&
+             (text.find('.') != std::string::npos || text.find('e') != std::string::npos)) {
     take();
     o.kind = Operand::Kind::kFloat;
     o.is_double = true;
-    const double value = negative ? -std::strtod(text.c_str(), nullptr) : std::strtod(text.c_str(), nullptr);
+    const double value =
+        negative ? -std::strtod(text.c_str(), nullptr) : std::strtod(text.c_str(), nullptr);
     std::memcpy(&o.float_bits, &value, sizeof value);
   } else {
     o.kind = Operand::Kind::kInteger;

@@ -11,7 +11,9 @@ namespace {
 
 constexpr uint64_t kVariableBytesMax = 1ull << 40;
 
-uint32_t round_up(uint64_t value, uint32_t align) { return static_cast<uint32_t>((value + align - 1) / align * align); }
+uint32_t round_up(uint64_t value, uint32_t align) {
+  return static_cast<uint32_t>((value + align - 1) / align * align);
+}
 
 }  // namespace
 
@@ -23,11 +25,16 @@ Variable Parser::variable_declaration(Space space) {
   uint32_t lanes = 1, align = 0;
   while (!failed_ && peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
     const std::string w = word().substr(1);
-    if (w == "align") align = static_cast<uint32_t>(integer());
-    else if (w == "ptr" || w == "global" || w == "shared" || w == "const" || w == "local") continue;  // .ptr .space
-    else if (w == "v2") lanes = 2;
-    else if (w == "v4") lanes = 4;
-    else if (!parse_type(w, &type)) fail("'." + w + "' is no type");
+    if (w == "align")
+      align = static_cast<uint32_t>(integer());
+    else if (w == "ptr" || w == "global" || w == "shared" || w == "const" || w == "local")
+      continue;  // .ptr .space
+    else if (w == "v2")
+      lanes = 2;
+    else if (w == "v4")
+      lanes = 4;
+    else if (!parse_type(w, &type))
+      fail("'." + w + "' is no type");
   }
   v.name = word();
   uint64_t count = 1;
@@ -64,7 +71,8 @@ void Parser::initializer(const Type& type, GlobalVar* global) {
   if (depth != 0) fail("initialiser without its closing brace");
 }
 
-// A number, a symbol, generic(symbol), symbol+offset, or mask(symbol) which takes one byte of an address.
+// A number, a symbol, generic(symbol), symbol+offset, or mask(symbol) which takes one byte of an
+// address.
 void Parser::initializer_value(const Type& type, uint64_t offset, GlobalVar* global) {
   const uint64_t bytes = std::max<uint32_t>(type.bytes(), 1);
   if (offset + bytes > kVariableBytesMax) return fail("initialiser too long");
@@ -87,8 +95,10 @@ void Parser::initializer_value(const Type& type, uint64_t offset, GlobalVar* glo
   const bool negative = is("-");
   if (negative) take();
   const Operand value = number_operand(negative);
-  uint64_t bits = value.kind == Operand::Kind::kFloat ? value.float_bits : static_cast<uint64_t>(value.integer);
-  if (value.kind == Operand::Kind::kFloat && value.is_double && type.is_float() && type.bits == 32) {
+  uint64_t bits =
+      value.kind == Operand::Kind::kFloat ? value.float_bits : static_cast<uint64_t>(value.integer);
+  if (value.kind == Operand::Kind::kFloat && value.is_double && type.is_float() &&
+      type.bits == 32) {
     double d;
     std::memcpy(&d, &bits, 8);
     const float f = static_cast<float>(d);
@@ -129,12 +139,19 @@ void Parser::function_directives() {
   uint32_t ignored[3];
   while (!failed_ && peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
     const std::string name = word();
-    if (name == ".maxntid") read_dims(function_->max_threads);
-    else if (name == ".reqntid") read_dims(function_->required_threads);
-    else if (name == ".minnctapersm" || name == ".maxnreg" || name == ".maxnctapersm" || name == ".maxclusterrank") integer();
-    else if (name == ".reqnctapercluster") read_dims(ignored);
-    else if (name == ".pragma") skip_past(";");
-    else if (name != ".noreturn" && name != ".explicitcluster") fail("'" + name + "' is no directive of a function");
+    if (name == ".maxntid")
+      read_dims(function_->max_threads);
+    else if (name == ".reqntid")
+      read_dims(function_->required_threads);
+    else if (name == ".minnctapersm" || name == ".maxnreg" || name == ".maxnctapersm" ||
+             name == ".maxclusterrank")
+      integer();
+    else if (name == ".reqnctapercluster")
+      read_dims(ignored);
+    else if (name == ".pragma")
+      skip_past(";");
+    else if (name != ".noreturn" && name != ".explicitcluster")
+      fail("'" + name + "' is no directive of a function");
   }
 }
 

@@ -8,10 +8,11 @@ namespace vgpu::softgpu::ptx {
 
 bool parse_type(const std::string& t, Type* type) {
   static const std::map<std::string, Type> kTypes = {
-      {"b8", {'b', 8}},    {"b16", {'b', 16}},   {"b32", {'b', 32}},   {"b64", {'b', 64}},  {"b128", {'b', 128}},
-      {"u8", {'u', 8}},    {"u16", {'u', 16}},   {"u32", {'u', 32}},   {"u64", {'u', 64}},  {"s8", {'s', 8}},
-      {"s16", {'s', 16}},  {"s32", {'s', 32}},   {"s64", {'s', 64}},   {"f16", {'f', 16}},  {"f32", {'f', 32}},
-      {"f64", {'f', 64}},  {"pred", {'p', 1}},   {"f16x2", {'h', 32}}, {"bf16", {'g', 16}}, {"bf16x2", {'g', 32}}};
+      {"b8", {'b', 8}},     {"b16", {'b', 16}},   {"b32", {'b', 32}},  {"b64", {'b', 64}},
+      {"b128", {'b', 128}}, {"u8", {'u', 8}},     {"u16", {'u', 16}},  {"u32", {'u', 32}},
+      {"u64", {'u', 64}},   {"s8", {'s', 8}},     {"s16", {'s', 16}},  {"s32", {'s', 32}},
+      {"s64", {'s', 64}},   {"f16", {'f', 16}},   {"f32", {'f', 32}},  {"f64", {'f', 64}},
+      {"pred", {'p', 1}},   {"f16x2", {'h', 32}}, {"bf16", {'g', 16}}, {"bf16x2", {'g', 32}}};
   auto it = kTypes.find(t);
   if (it == kTypes.end()) return false;
   *type = it->second;
@@ -63,7 +64,8 @@ bool Parser::accept(std::string_view text) {
 }
 
 void Parser::expect(std::string_view text) {
-  if (!accept(text)) fail("expected '" + std::string(text) + "', found '" + std::string(peek().text) + "'");
+  if (!accept(text))
+    fail("expected '" + std::string(text) + "', found '" + std::string(peek().text) + "'");
 }
 
 void Parser::fail(const std::string& text) { fail_at(peek(), text); }
@@ -90,7 +92,8 @@ int64_t Parser::integer() {
   }
   const std::string text(take().text);
   const bool binary = text.size() > 2 && (text[1] == 'b' || text[1] == 'B');
-  const uint64_t value = binary ? std::strtoull(text.c_str() + 2, nullptr, 2) : std::strtoull(text.c_str(), nullptr, 0);
+  const uint64_t value = binary ? std::strtoull(text.c_str() + 2, nullptr, 2)
+                                : std::strtoull(text.c_str(), nullptr, 0);
   return negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
 }
 
@@ -149,8 +152,10 @@ void Parser::module_item() {
   if (accept(";")) return;
   bool external = false;
   for (;;) {
-    if (accept(".extern")) external = true;
-    else if (!accept(".visible") && !accept(".weak") && !accept(".common")) break;
+    if (accept(".extern"))
+      external = true;
+    else if (!accept(".visible") && !accept(".weak") && !accept(".common"))
+      break;
   }
   if (is(".entry") || is(".func")) return function(take().text == ".entry");
   if (is(".global") || is(".const") || is(".shared")) return module_variable(external);
@@ -159,7 +164,9 @@ void Parser::module_item() {
 
 void Parser::module_variable(bool external) {
   const std::string_view space_word = take().text;
-  const Space space = space_word == ".shared" ? Space::kShared : space_word == ".const" ? Space::kConst : Space::kGlobal;
+  const Space space = space_word == ".shared"  ? Space::kShared
+                      : space_word == ".const" ? Space::kConst
+                                               : Space::kGlobal;
   bool managed = false;
   while (is(".attribute")) {
     take();
@@ -172,7 +179,8 @@ void Parser::module_variable(bool external) {
   if (failed_) return;
   if (space == Space::kShared) {
     if (!variable.dynamic) {
-      module_->shared_bytes = (module_->shared_bytes + variable.align - 1) / variable.align * variable.align;
+      module_->shared_bytes =
+          (module_->shared_bytes + variable.align - 1) / variable.align * variable.align;
       variable.offset = module_->shared_bytes;
       module_->shared_bytes += static_cast<uint32_t>(variable.bytes);
     }
@@ -189,10 +197,12 @@ void Parser::module_variable(bool external) {
   if (accept("=")) {
     Type type;
     for (size_t i = type_at; i < at_; ++i) {
-      if (tokens_[i].text.size() > 1 && parse_type(std::string(tokens_[i].text.substr(1)), &type)) break;
+      if (tokens_[i].text.size() > 1 && parse_type(std::string(tokens_[i].text.substr(1)), &type))
+        break;
     }
     initializer(type, &global);
-    if (global.bytes == 0) global.bytes = global.init.size();  // size from the initialiser: name[] = {…}
+    if (global.bytes == 0)
+      global.bytes = global.init.size();  // size from the initialiser: name[] = {…}
   }
   module_->variables[variable.name] = variable;
   module_->globals.push_back(std::move(global));

@@ -25,7 +25,9 @@ class Parser {
   // parser.cc: tokens and the module level
   const Token& peek(size_t ahead = 0) const;
   Token take();
-  bool is(std::string_view text) const { return !failed_ && peek().text == text && peek().kind != Token::Kind::kString; }
+  bool is(std::string_view text) const {
+    return !failed_ && peek().text == text && peek().kind != Token::Kind::kString;
+  }
   bool accept(std::string_view text);
   void expect(std::string_view text);
   void fail(const std::string& text);
@@ -64,8 +66,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   Module* module_;
-  Function* function_ = nullptr;                          // the one whose body is being read
-  std::vector<std::map<std::string, int>> scopes_;        // names of registers, innermost last
+  Function* function_ = nullptr;                    // the one whose body is being read
+  std::vector<std::map<std::string, int>> scopes_;  // names of registers, innermost last
   bool failed_ = false;
   Diagnostic error_;
 };
