@@ -1,0 +1,71 @@
+// What waits for the device in place of the consumer: a pool of threads and queues of events.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_COMPLETION_H_
+#define VGPU_SERVER_COMPLETION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vgpu::server {
+
+// Threads are made when a job finds none idle, up to this many; further jobs queue. A job only
+// waits for the device or compiles, never for another job, so a queue always moves.
+inline constexpr unsigned kCompletionThreadsMax = 32;
+
+// Runs jobs that may block. Thread-safe.
+class CompletionPool {
+ public:
+  CompletionPool() = default;
+  CompletionPool(const CompletionPool&) = delete;
+  CompletionPool& operator=(const CompletionPool&) = delete;
+  // Waits for the jobs that run; those that only queue are dropped.
+  ~CompletionPool() { stop(); }
+
+  void post(std::function<void()> job);
+  void stop();
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> jobs_;
+  std::vector<std::thread> threads_;
+  unsigned idle_ = 0;
+  bool stopping_ = false;
+};
+
+// Runs steps strictly one after the other on a thread of its own, which exists once there was a
+// step. Each step waits for the device and then raises a semaphore. Thread-safe.
+class RetirementQueue {
+ public:
+  RetirementQueue() = default;
+  RetirementQueue(const RetirementQueue&) = delete;
+  RetirementQueue& operator=(const RetirementQueue&) = delete;
+  ~RetirementQueue() { stop(); }
+
+  void post(std::function<void()> step);
+  // Whether a step is queued or runs.
+  bool busy();
+  void stop();
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> steps_;
+  std::thread thread_;
+  bool running_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_COMPLETION_H_

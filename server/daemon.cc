@@ -1,0 +1,91 @@
+// vgpud's life: start, loop, signals, stop.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/daemon.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/clock.h"
+#include "server/log.h"
+
+namespace vgpu::server {
+
+Daemon::Daemon(DaemonOptions options, EventLoop loop)
+    : options_(std::move(options)), loop_(std::move(loop)) {
+  started_ms_ = monotonic_ns() / 1'000'000;
+  // Sessions of an earlier server may be adopted: numbers go on from the clock.
+  next_session_ = started_ms_ << 16;
+}
+
+Daemon::~Daemon() = default;
+
+Status Daemon::listen() {
+  Result<UniqueFd> listener = protocol::listen_unix(options_.listen_path, options_.socket_mode);
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(listener).value();
+  return loop_.add(listener_.get(), [this] { accept_all(); });
+}
+
+Status Daemon::watch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) return Status::from_errno(errno, "signalfd");
+  return loop_.add(signals_.get(), [this] { signalled(); });
+}
+
+void Daemon::signalled() {
+  signalfd_siginfo info;
+  while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+    log(Level::kInfo, "signal %u: stopping; %u guests go on without the server", info.ssi_signo,
+        guest_count());
+    stopping_ = true;
+  }
+}
+
+int Daemon::run() {
+  Status status = watch_signals();
+  if (status.ok()) status = listen();
+  if (!status.ok()) {
+    log(Level::kError, "cannot start: %s", status.to_string().c_str());
+    return 1;
+  }
+  log(Level::kInfo, "listening on unix:%s", options_.listen_path.c_str());
+  keep_ahead();
+  while (!stopping_) {
+    loop_.run_once(unheard_.empty() ? -1 : 500);
+    close_silent();
+  }
+  end_all(force_);
+  return exit_code_;
+}
+
+// Waiting workers end with their control sockets; serving ones only when that is asked for.
+void Daemon::end_all(bool guests_too) {
+  if (listener_.valid()) {
+    loop_.remove(listener_.get());
+    listener_.reset();
+    (void)unlink(options_.listen_path.c_str());
+  }
+  for (QueuedGuest& guest : queue_) {
+    refuse(guest.connection.get(), Status(StatusCode::kUnavailable, "the server is stopping"));
+  }
+  for (const auto& [pid, worker] : workers_) {
+    if (guests_too || worker->session == 0) (void)kill(pid, SIGKILL);
+  }
+}
+
+uint32_t Daemon::guest_count() const {
+  uint32_t count = 0;
+  for (const auto& [pid, worker] : workers_) count += worker->session != 0;
+  return count;
+}
+
+}  // namespace vgpu::server

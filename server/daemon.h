@@ -1,0 +1,115 @@
+// vgpud: takes guests in, grants memory, keeps workers ready, lists and reaps them.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_DAEMON_H_
+#define VGPU_SERVER_DAEMON_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/mapping.h"
+#include "protocol/session/handshake.h"
+#include "server/event_loop.h"
+#include "server/grants.h"
+#include "server/worker_link.h"
+
+namespace vgpu::server {
+
+inline constexpr int kHelloTimeoutMs = 5000;      // a connection that says nothing is closed
+inline constexpr size_t kUnheardMax = 256;        // connections that have not spoken; then the oldest goes
+inline constexpr size_t kQueuedGuestsMax = 256;   // guests that wait for a worker; the next is refused
+inline constexpr int kStartFailuresMax = 3;       // workers in a row that die before they are ready
+
+struct DaemonOptions {
+  std::string listen_path;
+  unsigned socket_mode = 0600;
+  std::string driver = "auto";
+  std::string worker_program;
+  std::string log_level = "info";
+  uint64_t memory_default = 0;  // 0 = a quarter of what can be granted
+  uint64_t headroom = 0;
+  bool headroom_given = false;
+  unsigned workers_ahead = 2;
+};
+
+// Never executes guest code and never touches the driver. Single-threaded: everything happens in
+// run().
+class Daemon {
+ public:
+  Daemon(DaemonOptions options, EventLoop loop);
+  ~Daemon();
+
+  // Listens, starts workers, and serves until a stop is asked for. Returns the exit code.
+  int run();
+
+ private:
+  struct Worker {
+    pid_t pid = 0;
+    bool child = false;  // ours to wait for; false: adopted
+    bool ready = false;
+    UniqueFd control, process;
+    Mapping page;
+    uint64_t session = 0;  // 0 = waits for a guest
+    uint64_t granted = 0;
+    uint64_t started_ms = 0;
+    pid_t guest_pid = 0;
+    std::string executable, label;
+  };
+  struct Unheard {
+    UniqueFd connection;
+    uint64_t deadline_ms = 0;
+  };
+  struct QueuedGuest {
+    UniqueFd connection;
+    protocol::Hello hello;
+    pid_t pid = 0;
+  };
+
+  // workers (daemon_workers.cc)
+  void keep_ahead();
+  void start_worker();
+  void worker_spoke(pid_t pid);
+  void worker_ended(pid_t pid);
+  void learn_device(const WorkerReady& ready);
+  Worker* waiting_worker();
+  void adopt(UniqueFd connection, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
+
+  // guests and administrators (daemon_guests.cc)
+  void accept_all();
+  void heard(int fd);
+  void close_silent();
+  void greet(UniqueFd connection, protocol::Hello hello);
+  void serve_queue();
+  void hand_over(Worker* worker, QueuedGuest guest, uint64_t granted);
+  void refuse(int connection, const Status& status);
+  protocol::InfoReply info() const;
+  void stop_requested(int connection, const protocol::StopRequest& request);
+  bool may_administer(int connection) const;
+
+  Status listen();
+  Status watch_signals();
+  void signalled();
+  void end_all(bool guests_too);
+  uint32_t guest_count() const;
+
+  DaemonOptions options_;
+  EventLoop loop_;
+  Grants grants_;
+  UniqueFd listener_, signals_;
+  std::map<pid_t, std::unique_ptr<Worker>> workers_;
+  std::map<int, Unheard> unheard_;
+  std::deque<QueuedGuest> queue_;
+  WorkerReady device_;
+  bool device_known_ = false;
+  int start_failures_ = 0;
+  uint64_t started_ms_ = 0;
+  uint64_t next_session_ = 0;
+  bool stopping_ = false;
+  bool force_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_DAEMON_H_

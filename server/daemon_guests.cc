@@ -1,0 +1,192 @@
+// vgpud's callers: guests that attach, administrators that ask.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "op.h"
+#include "server/attach.h"
+#include "server/daemon.h"
+#include "server/log.h"
+
+namespace vgpu::server {
+namespace {
+
+uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
+
+}  // namespace
+
+void Daemon::accept_all() {
+  while (true) {
+    Result<UniqueFd> connection = protocol::accept_unix(listener_.get());
+    if (!connection.ok()) {
+      if (connection.status().code() != StatusCode::kTimedOut) {
+        log(Level::kWarn, "accept: %s", connection.status().to_string().c_str());
+      }
+      return;
+    }
+    if (unheard_.size() >= kUnheardMax) {
+      const int oldest = unheard_.begin()->first;
+      loop_.remove(oldest);
+      unheard_.erase(oldest);
+    }
+    const int fd = connection->get();
+    if (loop_.add(fd, [this, fd] { heard(fd); }).ok()) {
+      unheard_[fd] = {std::move(connection).value(), now_ms() + kHelloTimeoutMs};
+    }
+  }
+}
+
+void Daemon::close_silent() {
+  for (auto it = unheard_.begin(); it != unheard_.end();) {
+    if (it->second.deadline_ms > now_ms()) {
+      ++it;
+      continue;
+    }
+    loop_.remove(it->first);
+    it = unheard_.erase(it);
+  }
+}
+
+// The first message of a connection decides what it is.
+void Daemon::heard(int fd) {
+  loop_.remove(fd);
+  UniqueFd connection = std::move(unheard_.at(fd).connection);
+  unheard_.erase(fd);
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(fd, 0);
+  if (!frame.ok()) return;
+  if (WorkerAdopt adopted; read_front(frame->bytes, &adopted)) {
+    adopt(std::move(connection), adopted, std::move(frame->descriptors));
+    return;
+  }
+  Result<protocol::Message> message = protocol::decode_message(frame->bytes);
+  if (!message.ok()) {
+    refuse(fd, message.status());
+    return;
+  }
+  if (auto* hello = std::get_if<protocol::Hello>(&*message)) {
+    greet(std::move(connection), std::move(*hello));
+  } else if (std::get_if<protocol::InfoRequest>(&*message) != nullptr) {
+    (void)protocol::send_message(fd, info());
+  } else if (auto* stop = std::get_if<protocol::StopRequest>(&*message)) {
+    stop_requested(fd, *stop);
+  } else {
+    refuse(fd, Status(StatusCode::kMalformed, std::string("unexpected message ") +
+                                                  protocol::message_name(*message)));
+  }
+}
+
+void Daemon::refuse(int connection, const Status& status) {
+  log(Level::kWarn, "guest refused: %s", status.to_string().c_str());
+  (void)protocol::send_message(connection, protocol::refusal_for(status));
+}
+
+void Daemon::greet(UniqueFd connection, protocol::Hello hello) {
+  if (Status ok = protocol::check_hello(hello, kWireHash, kServerVersion); !ok.ok()) {
+    refuse(connection.get(), ok);
+    return;
+  }
+  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection.get());
+  if (!peer.ok()) {
+    refuse(connection.get(), peer.status());
+    return;
+  }
+  if (queue_.size() >= kQueuedGuestsMax) {
+    refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
+    return;
+  }
+  queue_.push_back({std::move(connection), std::move(hello), peer->pid});
+  serve_queue();
+}
+
+void Daemon::serve_queue() {
+  while (!queue_.empty() && !stopping_) {
+    Worker* worker = waiting_worker();
+    if (worker == nullptr) return;
+    QueuedGuest guest = std::move(queue_.front());
+    queue_.pop_front();
+    const uint64_t session = ++next_session_;
+    Result<uint64_t> granted = grants_.take(session, guest.hello.memory_bytes);
+    if (!granted.ok()) {
+      refuse(guest.connection.get(), granted.status());
+      continue;
+    }
+    worker->session = session;
+    hand_over(worker, std::move(guest), *granted);
+  }
+  keep_ahead();
+}
+
+void Daemon::hand_over(Worker* worker, QueuedGuest guest, uint64_t granted) {
+  WorkerAssign assign;
+  assign.session = worker->session;
+  assign.grant_bytes = granted;
+  assign.guest_pid = guest.pid;
+  worker->granted = granted;
+  worker->started_ms = now_ms();
+  worker->guest_pid = guest.pid;
+  worker->executable = guest.hello.executable;
+  worker->label = guest.hello.label;
+  std::vector<uint8_t> frame(sizeof(assign));
+  std::memcpy(frame.data(), &assign, sizeof(assign));
+  const std::vector<uint8_t> hello = protocol::encode_message(std::move(guest.hello));
+  frame.insert(frame.end(), hello.begin(), hello.end());
+  const int connection = guest.connection.get();
+  if (Status sent = protocol::send_frame(worker->control.get(), frame,
+                                         std::span<const int>(&connection, 1));
+      !sent.ok()) {
+    refuse(connection, Status(StatusCode::kUnavailable, "the worker ended: " + sent.text()));
+    return;  // its end gives the grant back
+  }
+  log(Level::kInfo, "guest %d (%s): %s, worker %d", guest.pid, worker->executable.c_str(),
+      size_text(granted).c_str(), worker->pid);
+}
+
+protocol::InfoReply Daemon::info() const {
+  protocol::InfoReply reply;
+  reply.server_version = kServerVersion;
+  reply.server_pid = getpid();
+  reply.uptime_ms = now_ms() - started_ms_;
+  if (device_known_) {
+    reply.driver = driver_kind_name(static_cast<DriverKind>(device_.driver_kind));
+    reply.driver_version = device_.driver_version;
+    reply.devices.push_back(
+        {get_text(device_.device_name), device_.memory_bytes, grants_.granted()});
+  }
+  for (const auto& [pid, worker] : workers_) {
+    if (worker->session == 0 || reply.guests.size() >= protocol::kGuestsListedMax) continue;
+    protocol::GuestInfo guest;
+    guest.session = worker->session;
+    guest.pid = worker->guest_pid;
+    guest.executable = worker->executable;
+    guest.label = worker->label;
+    guest.granted_bytes = worker->granted;
+    // relaxed: a figure for people.
+    guest.used_bytes = reinterpret_cast<const WorkerPage*>(worker->page.data())
+                           ->used_bytes.load(std::memory_order_relaxed);
+    guest.uptime_ms = now_ms() - worker->started_ms;
+    reply.guests.push_back(std::move(guest));
+  }
+  return reply;
+}
+
+bool Daemon::may_administer(int connection) const {
+  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection);
+  return peer.ok() && (peer->uid == 0 || peer->uid == geteuid());
+}
+
+void Daemon::stop_requested(int connection, const protocol::StopRequest& request) {
+  if (!may_administer(connection)) {
+    refuse(connection, Status(StatusCode::kPermissionDenied, "only root and the server's own user "
+                                                             "may stop it"));
+    return;
+  }
+  protocol::StopReply reply;
+  reply.guests_left = request.force ? 0 : guest_count();
+  stopping_ = true;
+  force_ = request.force;
+  log(Level::kInfo, "asked to stop%s; %u guests go on", request.force ? " with all guests" : "",
+      reply.guests_left);
+  (void)protocol::send_message(connection, reply);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,189 @@
+// vgpud's workers: kept ready ahead of guests, reaped, adopted from an earlier server.
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/clock.h"
+#include "protocol/transport/transport.h"
+#include "server/daemon.h"
+#include "server/log.h"
+#include "server/spawn.h"
+
+namespace vgpu::server {
+namespace {
+
+std::string exit_text(int status) {
+  if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+  return "status " + std::to_string(status);
+}
+
+// Whether process `pid` runs this very program file, so that no guest can pose as a worker.
+bool runs_program(pid_t pid, const std::string& program) {
+  struct stat theirs {}, ours {};
+  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+  return stat(link.c_str(), &theirs) == 0 && stat(program.c_str(), &ours) == 0 &&
+         theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+Result<Mapping> map_page(const std::vector<UniqueFd>& descriptors) {
+  if (descriptors.size() != 1) return Status(StatusCode::kMalformed, "no page");
+  VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(descriptors[0].get(), sizeof(WorkerPage)));
+  return Mapping::map_shared(descriptors[0].get(), 4096);
+}
+
+}  // namespace
+
+void Daemon::keep_ahead() {
+  // Until one has said what the device is, more would only fail in the same way.
+  const unsigned wanted = device_known_ ? std::max(1U, options_.workers_ahead) : 1;
+  unsigned waiting = 0;
+  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0;
+  while (!stopping_ && waiting < wanted) {
+    const size_t before = workers_.size();
+    start_worker();
+    if (workers_.size() == before) return;
+    ++waiting;
+  }
+}
+
+void Daemon::start_worker() {
+  const std::string driver = device_known_ ? get_text(device_.driver_path) : options_.driver;
+  const bool named = options_.driver == "soft" || options_.driver == "nvidia";
+  Result<Spawned> spawned = spawn_worker(
+      options_.worker_program,
+      {"--driver", named || !device_known_ ? options_.driver
+                   : device_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
+                   : device_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
+                                                                                      : driver,
+       "--listen", options_.listen_path, "--log-level", options_.log_level});
+  if (!spawned.ok()) {
+    log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
+    if (!device_known_) {
+      stopping_ = true;
+      exit_code_ = 1;
+    }
+    return;
+  }
+  auto worker = std::make_unique<Worker>();
+  worker->pid = spawned->pid;
+  worker->child = true;
+  worker->control = std::move(spawned->control);
+  worker->process = std::move(spawned->process);
+  const pid_t pid = worker->pid;
+  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
+  (void)loop_.add(worker->control.get(), [this, pid] { worker_spoke(pid); });
+  workers_[pid] = std::move(worker);
+}
+
+void Daemon::worker_spoke(pid_t pid) {
+  Worker* worker = workers_.at(pid).get();
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
+  if (!frame.ok() || worker->ready) {
+    if (frame.ok() || frame.status().code() != StatusCode::kTimedOut) {
+      loop_.remove(worker->control.get());  // its end is told by the process descriptor
+    }
+    return;
+  }
+  WorkerReady ready;
+  Result<Mapping> page = map_page(frame->descriptors);
+  if (!read_front(frame->bytes, &ready) || !page.ok()) {
+    log(Level::kError, "worker %d is of another version than this server", pid);
+    (void)kill(pid, SIGKILL);
+    return;
+  }
+  worker->page = std::move(page).value();
+  worker->ready = true;
+  start_failures_ = 0;
+  learn_device(ready);
+  serve_queue();
+  keep_ahead();
+}
+
+void Daemon::learn_device(const WorkerReady& ready) {
+  if (device_known_) return;
+  device_known_ = true;
+  device_ = ready;
+  const auto kind = static_cast<DriverKind>(ready.driver_kind);
+  constexpr uint64_t kHeadroomOfHardware = uint64_t{1} << 30;  // contexts cost about 600 MiB each
+  const uint64_t headroom = options_.headroom_given       ? options_.headroom
+                            : kind == DriverKind::kNvidia ? kHeadroomOfHardware
+                                                          : 0;
+  grants_.set_capacity(ready.memory_bytes, headroom, options_.memory_default);
+  log(Level::kInfo, "driver: %s (%s), because: %s", driver_kind_name(kind),
+      get_text(ready.driver_path).c_str(), get_text(ready.why).c_str());
+  log(Level::kInfo, "device: %s, %s, of which %s can be granted",
+      get_text(ready.device_name).c_str(), size_text(ready.memory_bytes).c_str(),
+      size_text(grants_.capacity()).c_str());
+}
+
+Daemon::Worker* Daemon::waiting_worker() {
+  for (auto& [pid, worker] : workers_) {
+    if (worker->ready && worker->session == 0) return worker.get();
+  }
+  return nullptr;
+}
+
+void Daemon::worker_ended(pid_t pid) {
+  auto it = workers_.find(pid);
+  if (it == workers_.end()) return;
+  const std::unique_ptr<Worker> worker = std::move(it->second);
+  workers_.erase(it);
+  loop_.remove(worker->process.get());
+  if (worker->control.valid()) loop_.remove(worker->control.get());
+  grants_.give_back(worker->session);
+  int status = 0;
+  if (worker->child) (void)waitpid(pid, &status, 0);
+  if (worker->session != 0) {
+    log(status == 0 ? Level::kInfo : Level::kWarn, "guest %d (%s): session ended, worker %d: %s",
+        worker->guest_pid, worker->executable.c_str(), pid, exit_text(status).c_str());
+  } else {
+    log(Level::kWarn, "worker %d ended while it waited: %s", pid, exit_text(status).c_str());
+    if (!worker->ready) ++start_failures_;
+  }
+  if (start_failures_ >= kStartFailuresMax) {
+    log(Level::kError, "%d workers in a row did not start; giving up", start_failures_);
+    stopping_ = true;
+    exit_code_ = 1;
+  }
+  keep_ahead();
+  serve_queue();
+}
+
+void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
+                   std::vector<UniqueFd> descriptors) {
+  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection.get());
+  if (!peer.ok() || peer->uid != geteuid() || !runs_program(peer->pid, options_.worker_program)) {
+    log(Level::kWarn, "somebody who is no worker of ours asked to be adopted");
+    return;
+  }
+  Result<Mapping> page = map_page(descriptors);
+  Result<UniqueFd> process = protocol::open_pidfd(peer->pid);
+  if (!page.ok() || !process.ok() || message.session == 0 || workers_.count(peer->pid) != 0) return;
+  learn_device(message.ready);
+  auto worker = std::make_unique<Worker>();
+  worker->pid = peer->pid;
+  worker->ready = true;
+  worker->control = std::move(connection);
+  worker->process = std::move(process).value();
+  worker->page = std::move(page).value();
+  worker->session = message.session;
+  worker->granted = message.grant_bytes;
+  worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
+  worker->guest_pid = message.guest_pid;
+  worker->executable = get_text(message.executable);
+  worker->label = get_text(message.label);
+  grants_.adopt(message.session, message.grant_bytes);
+  log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
+      worker->executable.c_str(), size_text(worker->granted).c_str());
+  const pid_t pid = worker->pid;
+  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
+  workers_[pid] = std::move(worker);
+  keep_ahead();
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,146 @@
+// Handles created ahead and mapped where the guest says.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/device_memory.h"
+
+#include <algorithm>
+
+namespace vgpu::server {
+
+CUmemAllocationProp memory_properties(CUdevice device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
+}
+
+CUresult DeviceMemory::create(uint64_t bytes) {
+  if (!quota_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUmemAllocationProp properties = memory_properties(device_);
+  Handle handle{};
+  if (CUresult result = driver_->cuMemCreate(&handle, bytes, &properties, 0);
+      result != CUDA_SUCCESS) {
+    quota_.give(bytes);
+    return result;
+  }
+  (bytes == kLargeHandleBytes ? large_ : small_).push_back(handle);
+  backed_bytes_ += bytes;
+  publish_used();
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::back(uint64_t bytes) {
+  if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
+  const uint64_t ahead = backed_bytes_ - mapped_bytes_;
+  if (bytes <= ahead) return CUDA_SUCCESS;
+  uint64_t missing = bytes - ahead;
+  if (missing > quota_.left()) return CUDA_ERROR_OUT_OF_MEMORY;
+  missing = (missing + kSmallHandleBytes - 1) / kSmallHandleBytes * kSmallHandleBytes;
+  if (missing > quota_.left()) return CUDA_ERROR_OUT_OF_MEMORY;
+  while (missing > 0) {
+    const uint64_t piece = missing >= kLargeHandleBytes ? kLargeHandleBytes : kSmallHandleBytes;
+    if (CUresult result = create(piece); result != CUDA_SUCCESS) return result;
+    missing -= piece;
+  }
+  return CUDA_SUCCESS;
+}
+
+bool DeviceMemory::back_ahead() {
+  if (mode_ != protocol::AllocatorMode::kReserved) return false;
+  const uint64_t ahead = backed_bytes_ - mapped_bytes_;
+  if (ahead >= kCreditAheadBytes / 2) return false;  // refill in large steps
+  const uint64_t left = quota_.left() / kSmallHandleBytes * kSmallHandleBytes;
+  const uint64_t before = backed_bytes_;
+  (void)back(ahead + std::min(left, kCreditAheadBytes - ahead));
+  return backed_bytes_ != before;
+}
+
+// A large handle cannot be carved (an offset must be 0), so it is changed for small ones.
+CUresult DeviceMemory::break_large() {
+  if (large_.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (CUresult result = driver_->cuMemRelease(large_.back()); result != CUDA_SUCCESS) return result;
+  large_.pop_back();
+  backed_bytes_ -= kLargeHandleBytes;
+  quota_.give(kLargeHandleBytes);
+  for (uint64_t done = 0; done < kLargeHandleBytes; done += kSmallHandleBytes) {
+    if (CUresult result = create(kSmallHandleBytes); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
+  const bool in_range = mode_ == protocol::AllocatorMode::kReserved && bytes > 0 &&
+                        bytes <= range_.bytes && address >= range_.base &&
+                        address - range_.base <= range_.bytes - bytes;
+  if (!in_range || address % kSmallHandleBytes != 0 || bytes % kSmallHandleBytes != 0 ||
+      bytes > backed_bytes_ - mapped_bytes_ || !mapped_.insert(address, bytes)) {
+    return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  }
+  mapped_bytes_ += bytes;
+  for (uint64_t done = 0; done < bytes;) {
+    const bool large = bytes - done >= kLargeHandleBytes && !large_.empty();
+    if (!large && small_.empty()) {
+      if (CUresult result = break_large(); result != CUDA_SUCCESS) return result;
+    }
+    std::vector<Handle>& handles = large ? large_ : small_;
+    const uint64_t piece = large ? kLargeHandleBytes : kSmallHandleBytes;
+    const Handle handle = handles.back();
+    handles.pop_back();
+    if (CUresult result = driver_->cuMemMap(address + done, piece, 0, handle, 0);
+        result != CUDA_SUCCESS) {
+      return result;
+    }
+    (void)driver_->cuMemRelease(handle);  // the mapping keeps the memory
+    done += piece;
+  }
+  CUmemAccessDesc access{};
+  access.location = memory_properties(device_).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (CUresult result = driver_->cuMemSetAccess(address, bytes, &access, 1);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
+  owned_.merge(address, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::allocate(uint64_t bytes, CUdeviceptr* address) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!quota_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (CUresult result = driver_->cuMemAlloc_v2(address, bytes); result != CUDA_SUCCESS) {
+    quota_.give(bytes);
+    return result;
+  }
+  allocations_[*address] = bytes;
+  owned_.merge(*address, bytes);
+  publish_used();
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::free(CUdeviceptr address) {
+  auto it = allocations_.find(address);
+  if (it == allocations_.end()) return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  const CUresult result = driver_->cuMemFree_v2(address);
+  if (result != CUDA_SUCCESS) return result;
+  owned_.erase(address, it->second);
+  quota_.give(it->second);
+  allocations_.erase(it);
+  publish_used();
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::release_all() {
+  for (Handle handle : small_) (void)driver_->cuMemRelease(handle);
+  for (Handle handle : large_) (void)driver_->cuMemRelease(handle);
+  for (const auto& [address, bytes] : allocations_) (void)driver_->cuMemFree_v2(address);
+  small_.clear();
+  large_.clear();
+  allocations_.clear();
+}
+
+void DeviceMemory::publish_used() {
+  // relaxed: a figure for a listing, nothing is ordered by it.
+  if (used_ != nullptr) used_->store(quota_.used(), std::memory_order_relaxed);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,85 @@
+// Device memory of one guest: its quota, handles created ahead, and which addresses are its own.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_DEVICE_MEMORY_H_
+#define VGPU_SERVER_DEVICE_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "driver_table.h"
+#include "protocol/session/messages.h"
+#include "server/address_set.h"
+#include "server/quota.h"
+
+namespace vgpu::server {
+
+inline constexpr uint64_t kSmallHandleBytes = 2u << 20;
+inline constexpr uint64_t kLargeHandleBytes = 32u << 20;
+// Credit that is kept ready beyond what the guest has mapped, as far as its quota reaches.
+inline constexpr uint64_t kCreditAheadBytes = 64u << 20;
+
+// Not thread-safe: the consumer. The memory goes back to the driver when the process ends, or with
+// release_all().
+class DeviceMemory {
+ public:
+  DeviceMemory(const DriverTable* driver, CUdevice device, uint64_t quota_bytes,
+               protocol::AllocatorMode mode, protocol::AddressRange range)
+      : driver_(driver), device_(device), quota_(quota_bytes), mode_(mode), range_(range) {}
+
+  protocol::AllocatorMode mode() const { return mode_; }
+  const Quota& quota() const { return quota_; }
+  // Bytes ever backed, which the guest sees as its credit.
+  uint64_t backed_bytes() const { return backed_bytes_; }
+
+  // Creates handles until at least `bytes` more than mapped are backed. CUDA_ERROR_OUT_OF_MEMORY
+  // when the quota does not reach that far; then nothing has changed.
+  CUresult back(uint64_t bytes);
+  // Tops credit up to kCreditAheadBytes; quietly less near the quota. True when there is more now.
+  bool back_ahead();
+
+  // Maps credit at [address, address + bytes), whole small handles inside the range, and makes it
+  // accessible. CUDA_ERROR_INVALID_ADDRESS_SPACE: the guest asks for what is not its to ask.
+  CUresult map(uint64_t address, uint64_t bytes);
+
+  // Memory where the driver puts it (slabs lent, or single allocations), within the quota.
+  CUresult allocate(uint64_t bytes, CUdeviceptr* address);
+  // CUDA_ERROR_INVALID_ADDRESS_SPACE when `address` is not of allocate().
+  CUresult free(CUdeviceptr address);
+
+  // Memory of a module, which the driver placed; not counted.
+  void add_global(uint64_t address, uint64_t bytes) { owned_.merge(address, bytes); }
+  // Whether all of a range is memory that this guest may copy to and from.
+  bool owns(uint64_t address, uint64_t bytes) const { return owned_.contains(address, bytes); }
+
+  void release_all();
+  // Where used bytes are published, for the listing of guests. May be null.
+  void publish_to(std::atomic<uint64_t>* used) { used_ = used; }
+
+ private:
+  using Handle = CUmemGenericAllocationHandle;
+  CUresult create(uint64_t bytes);
+  CUresult break_large();
+  void publish_used();
+
+  const DriverTable* driver_;
+  CUdevice device_;
+  Quota quota_;
+  protocol::AllocatorMode mode_;
+  protocol::AddressRange range_;
+  std::vector<Handle> small_, large_;  // backed and not mapped
+  uint64_t backed_bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;
+  AddressSet mapped_;
+  AddressSet owned_;
+  std::map<CUdeviceptr, uint64_t> allocations_;
+  std::atomic<uint64_t>* used_ = nullptr;
+};
+
+// Properties of every handle: pinned memory of one device.
+CUmemAllocationProp memory_properties(CUdevice device);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_DEVICE_MEMORY_H_

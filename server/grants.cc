@@ -1,0 +1,78 @@
+// The ledger of device memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grants.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace vgpu::server {
+
+std::string size_text(uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), value == static_cast<uint64_t>(value) ? "%.0f %s" : "%.1f %s",
+                value, units[unit]);
+  return text;
+}
+
+void Grants::set_capacity(uint64_t device_bytes, uint64_t headroom_bytes, uint64_t default_bytes) {
+  std::lock_guard lock(mutex_);
+  capacity_ = device_bytes - std::min(device_bytes, headroom_bytes);
+  default_ = default_bytes != 0 ? default_bytes : capacity_ / 4;
+  default_ = std::max(default_ / kGrantStepBytes * kGrantStepBytes, kGrantStepBytes);
+}
+
+Result<uint64_t> Grants::take(uint64_t session, uint64_t wanted_bytes) {
+  std::lock_guard lock(mutex_);
+  if (by_session_.count(session) != 0) {
+    return Status(StatusCode::kAlreadyExists, "the session has its grant");
+  }
+  const uint64_t wanted = wanted_bytes != 0 ? wanted_bytes : default_;
+  const uint64_t room = free_locked() / kGrantStepBytes * kGrantStepBytes;
+  if (wanted > room) {
+    return Status(StatusCode::kResourceExhausted,
+                  size_text(wanted) + " of device memory " +
+                      (wanted_bytes != 0 ? "were asked for" : "are the default grant") + ", " +
+                      size_text(room) + " of " + size_text(capacity_) + " are free");
+  }
+  const uint64_t granted = (wanted + kGrantStepBytes - 1) / kGrantStepBytes * kGrantStepBytes;
+  granted_ += granted;
+  by_session_[session] = granted;
+  return granted;
+}
+
+void Grants::adopt(uint64_t session, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (by_session_.emplace(session, bytes).second) granted_ += bytes;
+}
+
+void Grants::give_back(uint64_t session) {
+  std::lock_guard lock(mutex_);
+  auto it = by_session_.find(session);
+  if (it == by_session_.end()) return;
+  granted_ -= it->second;
+  by_session_.erase(it);
+}
+
+uint64_t Grants::capacity() const {
+  std::lock_guard lock(mutex_);
+  return capacity_;
+}
+
+uint64_t Grants::granted() const {
+  std::lock_guard lock(mutex_);
+  return granted_;
+}
+
+uint64_t Grants::free_bytes() const {
+  std::lock_guard lock(mutex_);
+  return free_locked();
+}
+
+}  // namespace vgpu::server

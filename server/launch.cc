@@ -1,0 +1,75 @@
+// Launching kernels, and what can be set on them.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+namespace {
+
+// The kernel in the bound context; nullptr = malformed, or *result says what the driver said.
+Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresult* result) {
+  *result = CUDA_SUCCESS;
+  Module* module = session.modules().find_ready(module_id);
+  if (module == nullptr || index >= module->kernels.size() || session.bound() == nullptr) {
+    return nullptr;
+  }
+  Kernel* kernel = &module->kernels[index];
+  if (kernel->context != session.bound() && kernel->kernel != nullptr) {
+    *result = session.driver().cuKernelGetFunction(&kernel->function, kernel->kernel);
+    if (*result == CUDA_SUCCESS) kernel->context = session.bound();
+  }
+  return kernel;
+}
+
+}  // namespace
+
+bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  CUresult result = CUDA_SUCCESS;
+  Kernel* kernel = find_kernel(session, args.module, args.index, &result);
+  if (kernel == nullptr) return session.malformed(record, "unknown kernel");
+  // The driver reads as many bytes as the kernel has parameters, whatever size it is told.
+  if (args.param_bytes != record.blob().size() || args.param_bytes < kernel->param_bytes) {
+    return session.malformed(record, "parameter bytes");
+  }
+  if (args.flags != 0) return session.malformed(record, "launch flags");
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  session.admission().admit(kLaunchCost);
+  session.touch(stream);
+  const DriverTable& driver = session.driver();
+  size_t bytes = kernel->param_bytes;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
+                   const_cast<std::byte*>(record.blob().data()),
+                   CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  result = driver.cuLaunchKernel(kernel->function, args.grid[0], args.grid[1], args.grid[2],
+                                 args.block[0], args.block[1], args.block[2], args.shared_bytes,
+                                 stream->handle, nullptr, bytes == 0 ? nullptr : extra);
+  return session.complete(record, result, nullptr, 0);
+}
+
+bool handle_FunctionSetAttribute(Session& session, const wire::FunctionSetAttributeArgs& args,
+                                 const Record& record) {
+  CUresult result = CUDA_SUCCESS;
+  Kernel* kernel = find_kernel(session, args.module, args.index, &result);
+  if (kernel == nullptr) return session.malformed(record, "unknown kernel");
+  if (result == CUDA_SUCCESS) {
+    result = session.driver().cuFuncSetAttribute(
+        kernel->function, static_cast<CUfunction_attribute>(args.attribute), args.value);
+  }
+  return session.complete(record, result, nullptr, 0);
+}
+
+bool handle_FunctionSetCacheConfig(Session& session, const wire::FunctionSetCacheConfigArgs& args,
+                                   const Record& record) {
+  CUresult result = CUDA_SUCCESS;
+  Kernel* kernel = find_kernel(session, args.module, args.index, &result);
+  if (kernel == nullptr) return session.malformed(record, "unknown kernel");
+  if (result == CUDA_SUCCESS) {
+    result = session.driver().cuFuncSetCacheConfig(kernel->function,
+                                                   static_cast<CUfunc_cache>(args.config));
+  }
+  return session.complete(record, result, nullptr, 0);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,30 @@
+// Whether guest and vgpud are still there, on a thread of its own.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_LIVENESS_H_
+#define VGPU_SERVER_LIVENESS_H_
+
+#include <string>
+
+#include "base/unique_fd.h"
+#include "server/worker_link.h"
+
+namespace vgpu::server {
+
+// A guest's process is watched as well as its connection: a forked child may hold that open.
+struct Liveness {
+  int connection = -1;  // borrowed: the guest's
+  UniqueFd guest;       // pidfd; invalid when the guest's process is not visible here
+  UniqueFd control;     // vgpud's socket
+  UniqueFd page;        // memory of WorkerPage, for the next vgpud
+  std::string listen_path;
+  WorkerAdopt adopt;    // what a restarted vgpud is told
+  uint64_t started_ms = 0;
+};
+
+// Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver
+// clean up faster than we could. When vgpud is gone it tries its address until a new one answers.
+void watch(Liveness liveness);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_LIVENESS_H_

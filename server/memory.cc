@@ -1,0 +1,59 @@
+// Device memory: mapping credit, more credit, fences for frees, slabs and forwarding.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+
+bool handle_MemMap(Session& session, const wire::MemMapArgs& args, const Record& record) {
+  const CUresult result = session.memory().map(args.address, args.bytes);
+  if (result == CUDA_ERROR_INVALID_ADDRESS_SPACE) {
+    return session.malformed(record, "address range or more than the credit");
+  }
+  return session.complete(record, result, nullptr, 0);
+}
+
+bool handle_MemCredit(Session& session, const wire::MemCreditArgs& args, const Record& record) {
+  const CUresult result = session.memory().back(args.bytes);
+  wire::MemCreditReply reply;
+  reply.credit = session.memory().backed_bytes();
+  session.channel().semaphores().raise(protocol::Semaphore::kBackedCredit, reply.credit);
+  return session.complete(record, result, &reply, sizeof(reply));
+}
+
+bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record& record) {
+  std::vector<Mark> marks;
+  (void)session.noted(session.mark_all(&marks), session.bound());
+  session.fence(std::move(marks), record.sequence());
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+bool handle_SlabLend(Session& session, const wire::SlabLendArgs& args, const Record& record) {
+  CUdeviceptr address = 0;
+  const CUresult result = session.memory().allocate(args.bytes, &address);
+  wire::SlabLendReply reply;
+  reply.address = address;
+  reply.bytes = args.bytes;
+  return session.complete(record, result, &reply, sizeof(reply));
+}
+
+bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& args,
+                            const Record& record) {
+  CUdeviceptr address = 0;
+  const CUresult result = session.memory().allocate(args.bytes, &address);
+  wire::MemAllocForwardReply reply;
+  reply.address = address;
+  return session.complete(record, result, &reply, sizeof(reply));
+}
+
+// The driver waits for the device inside; this way of allocating is for debugging.
+bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& args,
+                           const Record& record) {
+  const CUresult result = session.memory().free(args.address);
+  if (result == CUDA_ERROR_INVALID_ADDRESS_SPACE) {
+    return session.malformed(record, "unknown allocation");
+  }
+  return session.complete(record, result, nullptr, 0);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,281 @@
+// Modules: images arrive in pieces, are loaded by a helper thread, and described to the guest.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/module.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "module_layout_generated.h"
+#include "server/log.h"
+#include "server/session.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+namespace {
+
+namespace fb = protocol::fb;
+
+constexpr uint64_t align8(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
+
+std::vector<uint8_t> encode_layout(const std::vector<Kernel>& kernels,
+                                   const std::vector<std::vector<int32_t>>& attributes) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<fb::KernelLayout>> tables;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<fb::KernelParam> params;
+    for (const KernelParam& param : kernels[i].params) {
+      params.emplace_back(static_cast<uint32_t>(param.offset), static_cast<uint32_t>(param.bytes));
+    }
+    const auto name = builder.CreateString(kernels[i].name);
+    const auto param_vector = builder.CreateVectorOfStructs(params);
+    const auto attribute_vector = builder.CreateVector(attributes[i]);
+    tables.push_back(fb::CreateKernelLayout(builder, name, param_vector, attribute_vector));
+  }
+  const auto table_vector = builder.CreateVector(tables);
+  fb::FinishModuleLayoutBuffer(builder, fb::CreateModuleLayout(builder, table_vector));
+  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+// On the helper thread.
+CUresult load(const DriverTable& driver, LoadRequest* request, Module* module) {
+  if (CUresult result = driver.cuCtxSetCurrent(module->context->handle); result != CUDA_SUCCESS) {
+    return result;
+  }
+  CUresult result = request->library ? load_library(driver, request, module)
+                                     : load_module(driver, request, module);
+  if (result != CUDA_SUCCESS) return result;
+  std::vector<std::vector<int32_t>> attributes(module->kernels.size());
+  for (size_t i = 0; i < module->kernels.size(); ++i) {
+    result = describe_kernel(driver, &module->kernels[i], &attributes[i]);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  module->layout = encode_layout(module->kernels, attributes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult with_jit_options(LoadRequest* request,
+                          CUresult (*load)(void*, unsigned, CUjit_option*, void**), void* self) {
+  constexpr uint32_t kLogBytesMax = 1 << 20;
+  const uint32_t room = std::min(request->log_bytes, kLogBytesMax);
+  std::vector<char> errors(room + 1), infos(room + 1);
+  std::vector<CUjit_option> options;
+  std::vector<void*> values;
+  const auto add = [&](CUjit_option option, uintptr_t value) {
+    options.push_back(option);
+    values.push_back(reinterpret_cast<void*>(value));
+  };
+  if (room > 0) {
+    add(CU_JIT_ERROR_LOG_BUFFER, reinterpret_cast<uintptr_t>(errors.data()));
+    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, room);
+    add(CU_JIT_INFO_LOG_BUFFER, reinterpret_cast<uintptr_t>(infos.data()));
+    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, room);
+  }
+  if (request->max_registers > 0) add(CU_JIT_MAX_REGISTERS, request->max_registers);
+  if (request->optimization_level >= 0) {
+    add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<uintptr_t>(request->optimization_level));
+  }
+  const CUresult result =
+      load(self, static_cast<unsigned>(options.size()), options.data(), values.data());
+  request->log = result == CUDA_SUCCESS ? infos.data() : errors.data();
+  return result;
+}
+
+CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module) {
+  if (driver.cuModuleEnumerateFunctions == nullptr || driver.cuModuleGetFunctionCount == nullptr) {
+    log(Level::kError, "the driver cannot list a module's functions: it is older than CUDA 12.4");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  struct Self {
+    const DriverTable& driver;
+    LoadRequest* request;
+    Module* module;
+  } self{driver, request, module};
+  CUresult result = with_jit_options(
+      request,
+      [](void* opaque, unsigned count, CUjit_option* options, void** values) {
+        auto* s = static_cast<Self*>(opaque);
+        return s->driver.cuModuleLoadDataEx(&s->module->module, s->request->image.data(), count,
+                                            options, values);
+      },
+      &self);
+  if (result != CUDA_SUCCESS) return result;
+  unsigned count = 0;
+  result = driver.cuModuleGetFunctionCount(&count, module->module);
+  if (result != CUDA_SUCCESS || count == 0) return result;
+  std::vector<CUfunction> functions(count);
+  result = driver.cuModuleEnumerateFunctions(functions.data(), count, module->module);
+  module->kernels.resize(count);
+  for (unsigned i = 0; i < count; ++i) {
+    module->kernels[i].function = functions[i];
+    module->kernels[i].context = module->context;
+  }
+  return result;
+}
+
+CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
+                         std::vector<int32_t>* attributes) {
+  const char* name = nullptr;
+  if (CUresult result = driver.cuFuncGetName(&name, kernel->function); result != CUDA_SUCCESS) {
+    return result;
+  }
+  kernel->name = name;
+  size_t offset = 0, bytes = 0;
+  for (size_t i = 0; driver.cuFuncGetParamInfo(kernel->function, i, &offset, &bytes) == CUDA_SUCCESS;
+       ++i) {
+    kernel->params.push_back({offset, bytes});
+    kernel->param_bytes = std::max<uint64_t>(kernel->param_bytes, offset + bytes);
+  }
+  for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
+    int value = 0;
+    if (driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
+                                  kernel->function) != CUDA_SUCCESS) {
+      value = 0;  // not known to this driver
+    }
+    attributes->push_back(value);
+  }
+  return CUDA_SUCCESS;
+}
+
+bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const Record& record) {
+  ModuleTable& table = session.modules();
+  auto it = table.uploads.find(args.upload);
+  if (it == table.uploads.end()) {
+    if (args.total == 0 || args.total > kImageBytesMax || table.uploads.size() >= kUploadsMax ||
+        args.total > kUploadBytesMax - table.upload_bytes) {
+      return session.malformed(record, "image size");
+    }
+    it = table.uploads.emplace(args.upload, ModuleTable::Upload{}).first;
+    it->second.bytes.resize(args.total);
+    table.upload_bytes += args.total;
+  }
+  std::vector<uint8_t>& image = it->second.bytes;
+  if (args.total != image.size() || args.offset > image.size() ||
+      args.bytes > image.size() - args.offset) {
+    return session.malformed(record, "image piece");
+  }
+  const std::byte* source = record.blob().data();
+  const bool staged = record.blob().empty();
+  if (staged) {
+    const auto piece =
+        protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
+    if (!piece) return session.malformed(record, "slab range");
+    source = piece->data();
+  } else if (record.blob().size() != args.bytes) {
+    return session.malformed(record, "blob size");
+  }
+  if (args.bytes > 0) std::memcpy(image.data() + args.offset, source, args.bytes);
+  it->second.filled += args.bytes;
+  if (staged) session.slab_used(nullptr, args.bytes, record.sequence());
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const Record& record) {
+  ModuleTable& table = session.modules();
+  auto upload = table.uploads.find(args.upload);
+  if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (args.kind > 1) return session.malformed(record, "kind of module");
+  const auto room =
+      protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.slab_bytes);
+  if (!room) return session.malformed(record, "slab range");
+  if (upload == table.uploads.end() || upload->second.filled < upload->second.bytes.size()) {
+    return session.malformed(record, "image is not complete");
+  }
+  auto request = std::make_shared<LoadRequest>();
+  request->image = std::move(upload->second.bytes);
+  request->image.resize(request->image.size() + 8);  // PTX text may come without its NUL
+  request->library = args.kind == 1;
+  request->log_bytes = args.log_bytes;
+  request->max_registers = args.max_registers;
+  request->optimization_level = args.optimization_level;
+  table.upload_bytes -= request->image.size() - 8;
+  table.uploads.erase(upload);
+  auto module = std::make_shared<Module>();
+  module->context = session.bound();
+  auto& handles = request->library ? table.libraries : table.modules;
+  if (handles.insert(args.module, std::make_unique<std::shared_ptr<Module>>(module)) == nullptr) {
+    return session.malformed(record, "module id");
+  }
+  session.pool().post([&session, request, module, room = *room, reply = record.reply()] {
+    const CUresult result = session.noted(load(session.driver(), request.get(), module.get()),
+                                          module->context);
+    wire::ModuleLoadReply answer;
+    if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
+    if (module->layout.size() <= room.size() && result == CUDA_SUCCESS) {
+      std::memcpy(room.data(), module->layout.data(), module->layout.size());
+    }
+    const uint64_t log_at = align8(answer.layout_bytes);
+    if (log_at < room.size()) {
+      answer.log_bytes = std::min<uint64_t>(request->log.size(), room.size() - log_at);
+      std::memcpy(room.data() + log_at, request->log.data(), answer.log_bytes);
+    }
+    // release: partner is the consumer's acquire before it uses the module.
+    module->ready.store(result == CUDA_SUCCESS, std::memory_order_release);
+    module->loading.store(false, std::memory_order_release);
+    session.channel().replies().complete_with(reply, result, answer);
+  });
+  return true;
+}
+
+bool handle_LayoutFetch(Session& session, const wire::LayoutFetchArgs& args,
+                        const Record& record) {
+  Module* module = session.modules().find_ready(args.module);
+  if (module == nullptr) return session.malformed(record, "unknown module");
+  const auto room =
+      protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.slab_bytes);
+  if (!room || args.offset > module->layout.size()) {
+    return session.malformed(record, "slab range");
+  }
+  wire::LayoutFetchReply reply;
+  reply.bytes = std::min<uint64_t>(room->size(), module->layout.size() - args.offset);
+  std::memcpy(room->data(), module->layout.data() + args.offset, reply.bytes);
+  return session.complete(record, CUDA_SUCCESS, &reply, sizeof(reply));
+}
+
+// The driver waits for work that uses the code; the helper does that, and the handle goes at once.
+bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
+                         const Record& record) {
+  ModuleTable& table = session.modules();
+  const std::shared_ptr<Module> module = table.find(args.module);
+  // acquire: partner is the helper thread that loads it.
+  if (module == nullptr || module->loading.load(std::memory_order_acquire)) {
+    return session.malformed(record, "unknown module");
+  }
+  if (table.modules.take(args.module) == nullptr) table.libraries.take(args.module);
+  if (!module->ready.load(std::memory_order_acquire)) {
+    return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // its load had failed
+  }
+  session.pool().post([&session, module] {
+    const DriverTable& driver = session.driver();
+    (void)driver.cuCtxSetCurrent(module->context->handle);
+    const CUresult result = module->library != nullptr ? driver.cuLibraryUnload(module->library)
+                                                       : driver.cuModuleUnload(module->module);
+    session.noted(result, module->context);
+  });
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
+                         const Record& record) {
+  Module* module = session.modules().find_ready(args.module);
+  if (module == nullptr) return session.malformed(record, "unknown module");
+  const std::string name(record.blob().text());
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  const DriverTable& driver = session.driver();
+  const CUresult result =
+      module->library != nullptr
+          ? driver.cuLibraryGetGlobal(&address, &bytes, module->library, name.c_str())
+          : driver.cuModuleGetGlobal_v2(&address, &bytes, module->module, name.c_str());
+  wire::ModuleGlobalReply reply;
+  if (result == CUDA_SUCCESS) {
+    session.memory().add_global(address, bytes);
+    reply.address = address;
+    reply.bytes = bytes;
+  }
+  return session.complete(record, result, &reply, sizeof(reply));
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,99 @@
+// Code of a guest: uploads on their way in, loaded modules and libraries, their kernels.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_MODULE_H_
+#define VGPU_SERVER_MODULE_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver_table.h"
+#include "server/handles.h"
+
+namespace vgpu::server {
+
+struct Context;
+
+inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;    // one image
+inline constexpr uint64_t kUploadBytesMax = uint64_t{2} << 30;  // all that are on their way
+inline constexpr uint64_t kUploadsMax = 256;
+
+struct KernelParam {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct Kernel {
+  CUfunction function = nullptr;    // in `context`
+  CUkernel kernel = nullptr;        // of a library, else null
+  const Context* context = nullptr;  // a library's kernel has one function for each context
+  std::string name;
+  std::vector<KernelParam> params;
+  uint64_t param_bytes = 0;
+};
+
+// Loaded by a helper thread, used by the consumer once `ready` is seen.
+struct Module {
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  Context* context = nullptr;
+  std::vector<Kernel> kernels;
+  std::vector<uint8_t> layout;      // the encoded module layout
+  std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
+  std::atomic<bool> loading{true};
+};
+
+struct ModuleTable {
+  struct Upload {
+    std::vector<uint8_t> bytes;
+    uint64_t filled = 0;
+  };
+  std::unordered_map<uint64_t, Upload> uploads;
+  uint64_t upload_bytes = 0;
+  // Modules and libraries are minted apart, so the same index may stand for one of each.
+  HandleTable<std::shared_ptr<Module>> modules, libraries;
+
+  std::shared_ptr<Module> find(uint64_t id) const {
+    if (auto* found = modules.find(id)) return *found;
+    if (auto* found = libraries.find(id)) return *found;
+    return nullptr;
+  }
+  Module* find_ready(uint64_t id) const {
+    auto* found = modules.find(id);
+    if (found == nullptr) found = libraries.find(id);
+    // acquire: partner is the helper thread's release once the module is filled.
+    return found != nullptr && (*found)->ready.load(std::memory_order_acquire) ? found->get()
+                                                                               : nullptr;
+  }
+};
+
+// What a load was asked for, and what came of it.
+struct LoadRequest {
+  std::vector<uint8_t> image;
+  bool library = false;
+  uint32_t log_bytes = 0;
+  uint32_t max_registers = 0;        // 0 = not given
+  int32_t optimization_level = -1;  // -1 = not given
+  std::string log;                  // out: what the driver's compiler said
+};
+
+// Loads the image in the current context and enumerates its kernels; fills module->layout. Blocks
+// while the driver compiles. Thread-safe.
+CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module);
+CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* module);
+// Name, parameters and attributes of one kernel. `attributes` come in the order of CUfunction_attribute.
+CUresult describe_kernel(const DriverTable& driver, Kernel* kernel, std::vector<int32_t>* attributes);
+// Runs one of the driver's loaders with the request's options; the log ends in request->log.
+CUresult with_jit_options(LoadRequest* request,
+                          CUresult (*load)(void* self, unsigned count, CUjit_option* options,
+                                           void** values),
+                          void* self);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_MODULE_H_

@@ -1,0 +1,124 @@
+// System call filters by libseccomp, and resource limits.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/sandbox.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace vgpu::server {
+namespace {
+
+// Measured with the test programs on the software GPU, plus what libc may choose instead.
+constexpr const char* kAllowed[] = {
+    "read", "write", "readv", "writev", "pread64", "pwrite64", "lseek", "close", "close_range",
+    "dup", "dup2", "dup3", "fcntl", "fstat", "newfstatat", "stat", "lstat", "statx", "access",
+    "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "ioctl",
+    "mmap", "munmap", "mprotect", "mremap", "madvise", "brk", "msync", "mincore", "mlock",
+    "munlock", "membarrier", "memfd_create", "ftruncate", "fallocate", "flock",
+    "futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "set_tid_address",
+    "clone", "clone3", "exit", "exit_group", "sched_yield", "sched_getaffinity",
+    "sched_setaffinity", "sched_getparam", "sched_getscheduler", "sched_setscheduler", "getcpu",
+    "setpriority", "getpriority", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
+    "rt_sigtimedwait", "tgkill", "gettid", "getpid", "getppid", "getuid", "geteuid", "getgid",
+    "getegid", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday",
+    "time", "times", "getrusage", "getrandom", "uname", "sysinfo", "getrlimit",
+    "poll", "ppoll", "select", "pselect6", "epoll_create1", "epoll_ctl", "epoll_wait",
+    "epoll_pwait", "eventfd2", "timerfd_create", "timerfd_settime", "pipe2", "pidfd_open",
+    "connect", "sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown", "getsockopt", "setsockopt",
+    "getsockname", "getpeername", "restart_syscall", "prctl",
+};
+
+constexpr const char* kForbidden[] = {
+    "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "mount", "umount2",
+    "pivot_root", "chroot", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
+    "setgroups", "capset", "bpf", "perf_event_open", "kexec_load", "kexec_file_load",
+    "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "add_key",
+    "request_key", "keyctl", "unshare", "setns", "open_by_handle_at", "pidfd_getfd", "acct",
+    "quotactl", "settimeofday", "clock_settime", "adjtimex", "listen", "accept", "accept4",
+    "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat", "symlink",
+    "symlinkat", "chmod", "fchmod", "fchmodat", "chown", "fchown", "fchownat", "lchown",
+};
+
+Status failed(int error, const char* what) { return Status::from_errno(-error, what); }
+
+int number_of(const char* name) { return seccomp_syscall_resolve_name(name); }
+
+int allow_list(scmp_filter_ctx filter) {
+  for (const char* name : kAllowed) {
+    const int number = number_of(name);
+    if (number == __NR_SCMP_ERROR) continue;  // not on this architecture
+    if (int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 0); error != 0) return error;
+  }
+  // Files for reading only.
+  constexpr scmp_datum_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+  int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+                               SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, 0));
+  if (error != 0) return error;
+  error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+                           SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0));
+  if (error != 0 && error != -EDOM) return error;
+  // Limits of this process only.
+  error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+                           SCMP_A0(SCMP_CMP_EQ, 0));
+  if (error != 0) return error;
+  return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+                          SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+}
+
+int deny_list(scmp_filter_ctx filter) {
+  for (const char* name : kForbidden) {
+    const int number = number_of(name);
+    if (number == __NR_SCMP_ERROR) continue;
+    if (int error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0); error != 0) {
+      return error;
+    }
+  }
+  return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
+                          SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+}
+
+Status load_filter(bool allow) {
+  scmp_filter_ctx filter = seccomp_init(allow ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW);
+  if (filter == nullptr) return Status(StatusCode::kResourceExhausted, "seccomp_init");
+  int error = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+  // The kernel's audit log says which call was refused; old kernels have no such switch.
+  (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
+  if (error == 0) error = allow ? allow_list(filter) : deny_list(filter);
+  if (error == 0) error = seccomp_load(filter);
+  seccomp_release(filter);
+  return error == 0 ? ok_status() : failed(error, "seccomp");
+}
+
+Status set_limit(__rlimit_resource_t resource, rlim_t value, const char* name) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0) return Status::from_errno(errno, name);
+  if (limit.rlim_max < value) value = limit.rlim_max;
+  limit.rlim_cur = limit.rlim_max = value;
+  return setrlimit(resource, &limit) == 0 ? ok_status() : Status::from_errno(errno, name);
+}
+
+}  // namespace
+
+void close_descriptors(int first, int keep) {
+  if (keep > first) (void)close_range(static_cast<unsigned>(first), static_cast<unsigned>(keep - 1), 0);
+  const int behind = keep >= first ? keep + 1 : first;
+  (void)close_range(static_cast<unsigned>(behind), ~0U, 0);
+}
+
+Status enter_sandbox(DriverKind driver) {
+  VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_CORE, 0, "RLIMIT_CORE"));
+  VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NOFILE, kWorkerDescriptorsMax, "RLIMIT_NOFILE"));
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return Status::from_errno(errno, "PR_SET_NO_NEW_PRIVS");
+  }
+  return load_filter(driver == DriverKind::kSoft);
+}
+
+}  // namespace vgpu::server

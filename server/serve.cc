@@ -1,0 +1,54 @@
+// Puts device, memory and channel together and runs the session.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serve.h"
+
+#include "server/log.h"
+
+namespace vgpu::server {
+namespace {
+
+bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
+  const CUresult result = driver.cuMemHostRegister_v2 == nullptr
+                              ? CUDA_ERROR_NOT_SUPPORTED
+                              : driver.cuMemHostRegister_v2(slab.data(), slab.size(),
+                                                            CU_MEMHOSTREGISTER_PORTABLE);
+  if (result == CUDA_SUCCESS) return true;
+  log(Level::kWarn, "the driver does not register the channel's memory (%s): copies will wait",
+      result_name(driver, result).c_str());
+  return false;
+}
+
+}  // namespace
+
+SessionEnd serve_guest(const DriverTable* driver, Device* device,
+                       const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
+                       std::atomic<uint64_t>* used) {
+  (void)driver->cuCtxSetCurrent(device->primary());
+  DeviceMemory memory(driver, device->device(), reply.memory_bytes, reply.allocator,
+                      reply.device_range);
+  memory.publish_to(used);
+  Session::Config config;
+  config.driver = driver;
+  config.device = device->device();
+  config.primary = device->primary();
+  const bool shared = channel->transport().same_address_space();
+  if (!shared) config.host_range = claim_host_range(reply.device_range);
+  SessionEnd end;
+  const bool up = register_slab(*driver, channel->up_slab());
+  const bool down = register_slab(*driver, channel->down_slab());
+  {
+    Session session(config, channel, &memory);
+    session.slab_registered(up && down);
+    end = session.run();
+  }
+  if (shared) {  // a process of its own gives all this back by ending
+    (void)driver->cuCtxSetCurrent(device->primary());
+    (void)driver->cuCtxSynchronize();
+    if (up) (void)driver->cuMemHostUnregister(channel->up_slab().data());
+    if (down) (void)driver->cuMemHostUnregister(channel->down_slab().data());
+    memory.release_all();
+  }
+  return end;
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,66 @@
+// posix_spawn of vgpu-worker.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "protocol/transport/control_socket.h"
+
+extern char** environ;
+
+namespace vgpu::server {
+namespace {
+
+// Small integers may be taken as the target of the dup2 below: the original must lie above.
+Result<UniqueFd> lifted(UniqueFd fd) {
+  UniqueFd high(fcntl(fd.get(), F_DUPFD_CLOEXEC, 10));
+  if (!high.valid()) return Status::from_errno(errno, "F_DUPFD_CLOEXEC");
+  return high;
+}
+
+}  // namespace
+
+Result<Spawned> spawn_worker(const std::string& program,
+                             const std::vector<std::string>& arguments) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return Status::from_errno(errno, "socketpair");
+  }
+  Spawned spawned;
+  spawned.control.reset(pair[0]);
+  Result<UniqueFd> child_end = lifted(UniqueFd(pair[1]));
+  if (!child_end.ok()) return child_end.status();
+
+  std::vector<std::string> words = {program, "--control", "3"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_adddup2(&actions, child_end->get(), 3);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  const int error =
+      posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return Status::from_errno(error, program.c_str());
+  Result<UniqueFd> process = protocol::open_pidfd(spawned.pid);
+  if (!process.ok()) return process.status();
+  spawned.process = std::move(process).value();
+  return spawned;
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,154 @@
+// CLI11 and toml++: the edge of the server where libraries may throw.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/vgpud_options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <toml++/toml.h>
+
+#include "base/env.h"
+#include "protocol/transport/connect.h"
+#include "server/attach.h"
+#include "server/log.h"
+#include "server/program_path.h"
+
+namespace vgpu::server {
+namespace {
+
+constexpr char kAbout[] =
+    "vgpud shares this machine's GPU among guests.\n"
+    "A guest is any CUDA program that runs with vGPU's libcuda.so.1; it connects to this server's "
+    "socket and gets a worker process of its own. Without a GPU, the software GPU serves.";
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  vgpud                              serve at the default address, GPU if there is one\n"
+    "  vgpud --driver soft                serve the software GPU\n"
+    "  vgpud --listen unix:/tmp/g.sock    another address; guests use: vgpu run --server unix:/tmp/g.sock -- app\n"
+    "  vgpud --config /etc/vgpu/vgpud.toml\n"
+    "Signals: TERM or INT stop the server; guests that run go on, and a server started later at the "
+    "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
+
+struct Raw {
+  std::string listen, driver, config, memory_default, headroom, log_level, socket_mode;
+  int workers_ahead = -1;
+};
+
+// Fills what the command line has left open.
+void fill(std::string* field, const toml::table& table, const char* key) {
+  if (!field->empty()) return;
+  if (auto text = table[key].value<std::string>()) *field = *text;
+}
+
+bool read_config(Raw* raw) {
+  if (raw->config.empty()) return true;
+  static constexpr const char* kKeys[] = {"listen",   "driver",    "memory_default", "headroom",
+                                          "log_level", "socket_mode", "workers_ahead"};
+  try {
+    const toml::table table = toml::parse_file(raw->config);
+    for (const auto& [key, value] : table) {
+      const bool known = std::find(std::begin(kKeys), std::end(kKeys), std::string(key.str())) !=
+                         std::end(kKeys);
+      if (!known) {
+        std::fprintf(stderr, "vgpud: %s: unknown key '%s'\n", raw->config.c_str(),
+                     std::string(key.str()).c_str());
+        return false;
+      }
+    }
+    fill(&raw->listen, table, "listen");
+    fill(&raw->driver, table, "driver");
+    fill(&raw->memory_default, table, "memory_default");
+    fill(&raw->headroom, table, "headroom");
+    fill(&raw->log_level, table, "log_level");
+    fill(&raw->socket_mode, table, "socket_mode");
+    if (raw->workers_ahead < 0) raw->workers_ahead = table["workers_ahead"].value_or(-1);
+    return true;
+  } catch (const toml::parse_error& error) {
+    std::fprintf(stderr, "vgpud: %s: %s (line %u)\n", raw->config.c_str(),
+                 std::string(error.description()).c_str(), error.source().begin.line);
+    return false;
+  }
+}
+
+bool complain(const char* what, const std::string& text, const char* wanted) {
+  std::fprintf(stderr, "vgpud: %s: '%s' is not %s\n", what, text.c_str(), wanted);
+  return false;
+}
+
+bool interpret(const Raw& raw, DaemonOptions* options) {
+  const std::string listen =
+      raw.listen.empty() ? protocol::default_listen_address().to_string() : raw.listen;
+  const Result<protocol::Address> address = protocol::parse_address(listen);
+  if (!address.ok() || address->kind != protocol::Address::Kind::kUnix) {
+    return complain("listen", listen, "an address like unix:/run/vgpu/vgpud.sock");
+  }
+  options->listen_path = address->path;
+  if (!raw.driver.empty()) options->driver = raw.driver;
+  const bool named = options->driver == "auto" || options->driver == "nvidia" ||
+                     options->driver == "soft" || options->driver.front() == '/';
+  if (!named) return complain("driver", options->driver, "auto, nvidia, soft or an absolute path");
+  if (!raw.memory_default.empty()) {
+    const auto bytes = parse_size(raw.memory_default);
+    if (!bytes) return complain("memory-default", raw.memory_default, "a size like 512M or 4G");
+    options->memory_default = *bytes;
+  }
+  if (!raw.headroom.empty()) {
+    const auto bytes = parse_size(raw.headroom);
+    if (!bytes) return complain("headroom", raw.headroom, "a size like 512M or 4G");
+    options->headroom = *bytes;
+    options->headroom_given = true;
+  }
+  if (!raw.socket_mode.empty()) {
+    char* end = nullptr;
+    options->socket_mode = static_cast<unsigned>(std::strtoul(raw.socket_mode.c_str(), &end, 8));
+    if (*end != '\0' || options->socket_mode > 0777) {
+      return complain("socket_mode", raw.socket_mode, "a mode like 0660");
+    }
+  }
+  if (!raw.log_level.empty()) options->log_level = raw.log_level;
+  Level level;
+  if (!parse_level(options->log_level, &level)) {
+    return complain("log-level", options->log_level, "debug, info, warn, error or off");
+  }
+  if (raw.workers_ahead >= 0) options->workers_ahead = static_cast<unsigned>(raw.workers_ahead);
+  options->worker_program = program_folder() + "/vgpu-worker";
+  return true;
+}
+
+}  // namespace
+
+std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code) {
+  Raw raw;
+  CLI::App app(kAbout, "vgpud");
+  app.footer(kExamples);
+  app.set_version_flag("--version", kServerVersion);
+  app.add_option("--listen", raw.listen, "Address to listen at: unix:/absolute/path");
+  app.add_option("--driver", raw.driver,
+                 "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
+                 "path of a libcuda.so.1");
+  app.add_option("--config", raw.config, "Configuration file (TOML); the command line wins")
+      ->check(CLI::ExistingFile);
+  app.add_option("--memory-default", raw.memory_default,
+                 "Device memory of a guest that names none: 512M, 4G (default: a quarter)");
+  app.add_option("--headroom", raw.headroom,
+                 "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
+  app.add_option("--workers-ahead", raw.workers_ahead,
+                 "Workers kept ready for the next guests (default: 2)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--socket-mode", raw.socket_mode,
+                 "Who may connect, as an octal mode of the socket (default: 0600)");
+  app.add_option("--log-level", raw.log_level, "debug, info, warn, error or off (default: info)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error);
+    return std::nullopt;
+  }
+  DaemonOptions options;
+  if (!read_config(&raw) || !interpret(raw, &options)) {
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,92 @@
+// What vgpud and its workers say to each other over their socket pair.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_WORKER_LINK_H_
+#define VGPU_SERVER_WORKER_LINK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/transport/control_socket.h"
+
+namespace vgpu::server {
+
+// Both are built from one tree and installed together, so these are plain structs; `magic` carries
+// the version, and the control protocol for guests is another one.
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0001;  // raised with every change below
+
+// worker -> vgpud, once the device is open. Descriptor: the page of WorkerPage.
+struct WorkerReady {
+  uint64_t magic = kWorkerMagic;
+  uint64_t memory_bytes = 0;
+  int32_t driver_version = 0;
+  int32_t driver_kind = 0;  // DriverKind
+  char device_name[128] = {};
+  char driver_path[512] = {};
+  char why[256] = {};  // why this driver was chosen
+};
+
+// vgpud -> worker: a guest for it. Descriptor: the guest's connection. The Hello's bytes follow.
+struct WorkerAssign {
+  uint64_t magic = kWorkerMagic;
+  uint64_t session = 0;
+  uint64_t grant_bytes = 0;
+  int32_t guest_pid = 0;
+  uint32_t reserved = 0;
+};
+
+// worker -> a restarted vgpud, as the first frame of a connection to its listener. Descriptor: the
+// page of WorkerPage.
+struct WorkerAdopt {
+  uint64_t magic = kWorkerMagic;
+  uint64_t session = 0;
+  uint64_t grant_bytes = 0;
+  uint64_t uptime_ms = 0;
+  int32_t guest_pid = 0;
+  uint32_t reserved = 0;
+  char executable[128] = {};
+  char label[64] = {};
+  WorkerReady ready;
+};
+
+// Shared page: the worker writes, vgpud reads for its listing. Figures only, relaxed.
+struct WorkerPage {
+  std::atomic<uint64_t> used_bytes;
+};
+
+enum class DriverKind : int32_t { kSoft = 0, kNvidia = 1, kOther = 2 };
+const char* driver_kind_name(DriverKind kind);
+
+template <typename T>
+std::span<const uint8_t> bytes_of(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof(T)};
+}
+
+// Copies the struct at the front of a frame; false when it is too short or of another version.
+template <typename T>
+bool read_front(std::span<const uint8_t> frame, T* value) {
+  if (frame.size() < sizeof(T)) return false;
+  std::memcpy(static_cast<void*>(value), frame.data(), sizeof(T));
+  return value->magic == kWorkerMagic;
+}
+
+// Copies text into a fixed field, cut to fit.
+template <size_t kBytes>
+void set_text(char (&field)[kBytes], const std::string& text) {
+  std::strncpy(field, text.c_str(), kBytes - 1);
+  field[kBytes - 1] = '\0';
+}
+
+// Text of a fixed field that a peer filled.
+template <size_t kBytes>
+std::string get_text(const char (&field)[kBytes]) {
+  return std::string(field, strnlen(field, kBytes));
+}
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_WORKER_LINK_H_

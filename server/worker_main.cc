@@ -1,0 +1,203 @@
+// vgpu-worker: owns one guest's device contexts and nothing else. Started by vgpud.
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/clock.h"
+#include "base/mapping.h"
+#include "protocol/session/handshake.h"
+#include "server/driver_choice.h"
+#include "server/liveness.h"
+#include "server/log.h"
+#include "server/sandbox.h"
+#include "server/serve.h"
+
+namespace vgpu::server {
+namespace {
+
+// Exit codes, which vgpud writes into its log.
+enum Exit : int {
+  kExitDone = 0,
+  kExitUsage = 2,
+  kExitNoDriver = 3,
+  kExitSandbox = 4,
+  kExitAttach = 5,
+  kExitMalformed = 6,
+  kExitDriverFailed = 7,
+};
+
+struct Options {
+  int control = -1;
+  std::string driver = "auto";
+  std::string listen_path;
+  std::string log_level = "info";
+};
+
+bool parse(int argc, char** argv, Options* options) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--control") {
+      options->control = std::atoi(argv[i + 1]);
+    } else if (name == "--driver") {
+      options->driver = argv[i + 1];
+    } else if (name == "--listen") {
+      options->listen_path = argv[i + 1];
+    } else if (name == "--log-level") {
+      options->log_level = argv[i + 1];
+    } else {
+      return false;
+    }
+  }
+  return argc % 2 == 1 && options->control > 2;
+}
+
+struct Page {
+  UniqueFd memory;
+  Mapping mapping;
+  WorkerPage* page() const { return reinterpret_cast<WorkerPage*>(mapping.data()); }
+};
+
+Result<Page> make_page() {
+  Page page;
+  Result<UniqueFd> memory = protocol::make_sealed_memory(4096, "vgpu-worker-page");
+  if (!memory.ok()) return memory.status();
+  page.memory = std::move(memory).value();
+  Result<Mapping> mapping = Mapping::map_shared(page.memory.get(), 4096);
+  if (!mapping.ok()) return mapping.status();
+  page.mapping = std::move(mapping).value();
+  return page;
+}
+
+struct Guest {
+  UniqueFd connection;
+  WorkerAssign assign;
+  protocol::Hello hello;
+};
+
+// Waits for vgpud to hand over a guest. Ends the process when vgpud goes first.
+Result<Guest> wait_for_guest(int control) {
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(control, -1);
+  if (!frame.ok()) {
+    if (frame.status().code() == StatusCode::kUnavailable) _exit(kExitDone);
+    return frame.status();
+  }
+  Guest guest;
+  if (!read_front(frame->bytes, &guest.assign) || frame->descriptors.size() != 1) {
+    return Status(StatusCode::kMalformed, "vgpud's message is of another version");
+  }
+  guest.connection = std::move(frame->descriptors[0]);
+  Result<protocol::Message> message = protocol::decode_message(
+      std::span<const uint8_t>(frame->bytes).subspan(sizeof(WorkerAssign)));
+  if (!message.ok()) return message.status();
+  auto* hello = std::get_if<protocol::Hello>(&*message);
+  if (hello == nullptr) return Status(StatusCode::kMalformed, "not a hello");
+  guest.hello = std::move(*hello);
+  return guest;
+}
+
+void start_watching(const Options& options, UniqueFd control, const Guest& guest,
+                    const WorkerReady& ready, Page* page, int connection) {
+  Liveness liveness;
+  liveness.connection = connection;
+  liveness.control = std::move(control);
+  liveness.page = std::move(page->memory);
+  liveness.listen_path = options.listen_path;
+  liveness.started_ms = monotonic_ns() / 1'000'000;
+  liveness.adopt.session = guest.assign.session;
+  liveness.adopt.grant_bytes = guest.assign.grant_bytes;
+  liveness.adopt.guest_pid = guest.assign.guest_pid;
+  liveness.adopt.ready = ready;
+  set_text(liveness.adopt.executable, guest.hello.executable);
+  set_text(liveness.adopt.label, guest.hello.label);
+  if (guest.assign.guest_pid > 0) {
+    Result<UniqueFd> pidfd = protocol::open_pidfd(guest.assign.guest_pid);
+    if (pidfd.ok()) {
+      liveness.guest = std::move(pidfd).value();
+    } else if (pidfd.status().os_error() == ESRCH) {
+      _exit(kExitDone);  // the guest is gone already
+    }
+  }
+  watch(std::move(liveness));
+}
+
+int fail(int code, const char* what, const Status& status) {
+  log(Level::kError, "%s: %s", what, status.to_string().c_str());
+  return code;
+}
+
+int serve(const Options& options, UniqueFd control) {
+  Result<DriverChoice> driver = choose_driver(options.driver);
+  if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
+  Result<Device> device = Device::open(&driver->table);
+  if (!device.ok()) return fail(kExitNoDriver, driver->path.c_str(), device.status());
+  device->reserve_ahead();
+  Result<Page> page = make_page();
+  if (!page.ok()) return fail(kExitAttach, "page", page.status());
+
+  WorkerReady ready;
+  ready.memory_bytes = device->memory_bytes();
+  ready.driver_version = device->driver_version();
+  ready.driver_kind = static_cast<int32_t>(driver->kind);
+  set_text(ready.device_name, device->name());
+  set_text(ready.driver_path, driver->path);
+  set_text(ready.why, driver->why);
+  const int page_fd = page->memory.get();
+  if (Status sent = protocol::send_frame(control.get(), bytes_of(ready),
+                                         std::span<const int>(&page_fd, 1));
+      !sent.ok()) {
+    return fail(kExitAttach, "vgpud", sent);
+  }
+  // Before the first byte of a guest.
+  if (Status entered = enter_sandbox(driver->kind); !entered.ok()) {
+    return fail(kExitSandbox, "sandbox", entered);
+  }
+  Result<Guest> guest = wait_for_guest(control.get());
+  if (!guest.ok()) return fail(kExitAttach, "guest", guest.status());
+  const protocol::HelloReply reply =
+      make_reply(&*device, guest->hello, guest->assign.grant_bytes, guest->assign.session,
+                 driver_kind_name(driver->kind));
+  const int connection = guest->connection.get();
+  Result<std::unique_ptr<protocol::WorkerChannel>> channel =
+      protocol::answer_hello(std::move(guest->connection), reply);
+  if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
+  start_watching(options, std::move(control), *guest, ready, &*page, connection);
+  switch (serve_guest(&driver->table, &*device, reply, channel->get(), &page->page()->used_bytes)) {
+    case SessionEnd::kMalformed:
+      return kExitMalformed;
+    case SessionEnd::kDriverFailed:
+      return kExitDriverFailed;
+    case SessionEnd::kGuestGone:
+      break;
+  }
+  return kExitDone;
+}
+
+}  // namespace
+}  // namespace vgpu::server
+
+int main(int argc, char** argv) {
+  using namespace vgpu::server;
+  Options options;
+  if (!parse(argc, argv, &options)) {
+    std::fprintf(stderr,
+                 "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
+                 "usage: vgpu-worker --control FD [--driver auto|nvidia|soft|PATH] [--listen PATH] "
+                 "[--log-level debug|info|warn|error]\n");
+    return kExitUsage;
+  }
+  close_descriptors(3, options.control);
+  fcntl(options.control, F_SETFD, FD_CLOEXEC);
+  signal(SIGPIPE, SIG_IGN);
+  Level level = Level::kInfo;
+  parse_level(options.log_level, &level);
+  open_log("vgpu-worker", level);
+  // No destructors, no exit handlers: the driver's threads may be anywhere.
+  _exit(serve(options, vgpu::UniqueFd(options.control)));
+}
