@@ -1,0 +1,249 @@
+// Runs one thread block: its warps in turn, its barriers, its faults.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/block.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "softgpu/exec/barrier.h"
+#include "softgpu/exec/block_services.h"
+#include "softgpu/exec/faults.h"
+#include "softgpu/exec/warp_context.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr uint32_t kThreadsMax = 1024;
+const uint32_t kNeverStop = 0;
+
+// Zeroed pages with an inaccessible page behind them; kept as long as the next request fits.
+class Window {
+ public:
+  ~Window() { release(); }
+
+  bool reserve(size_t bytes) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    bytes = (std::max<size_t>(bytes, 1) + page - 1) / page * page;
+    if (bytes == bytes_) return true;
+    release();
+    void* at = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return false;
+    data_ = static_cast<uint8_t*>(at);
+    bytes_ = bytes;
+    mapped_ = bytes + page;
+    return mprotect(data_ + bytes, page, PROT_NONE) == 0;
+  }
+
+  uint8_t* data() const { return data_; }
+
+ private:
+  void release() {
+    if (data_ != nullptr) munmap(data_, mapped_);
+    data_ = nullptr;
+    bytes_ = mapped_ = 0;
+  }
+
+  uint8_t* data_ = nullptr;
+  size_t bytes_ = 0, mapped_ = 0;
+};
+
+enum class WarpState : uint8_t { kReady, kWaiting, kFinished };
+
+struct Warp {
+  alignas(64) WarpContext context;
+  WarpState state = WarpState::kReady;
+};
+
+}  // namespace
+
+void BlockServices::abort(CUresult code, uint64_t address, const char* text) {
+  fault.code = code;
+  fault.address = address;
+  fault.text = text;
+  spring_trap();
+}
+
+struct BlockRunner::State {
+  const CompiledKernel* kernel = nullptr;
+  Window shared, local, save;
+  std::vector<Warp> warps;
+  BarrierUnit barriers;
+  BlockServices services;
+  uint32_t living = 0;      // threads that have not left
+  size_t next = 0;          // the warp whose turn it is
+  uint32_t unfinished = 0;  // warps
+
+  void set_threads(const Dim3& block);
+  BlockStep round(bool* progress);
+  bool open_barriers();
+  BlockStep faulted(CUresult code, const char* text, int line);
+};
+
+BlockRunner::BlockRunner() : state_(std::make_unique<State>()) { install_fault_handlers(); }
+BlockRunner::~BlockRunner() = default;
+
+const Fault& BlockRunner::fault() const { return state_->services.fault; }
+
+void BlockRunner::State::set_threads(const Dim3& block) {
+  const uint32_t threads = block.x * block.y * block.z;
+  for (uint32_t t = 0; t < warps.size() * kWarpLanes; ++t) {
+    WarpContext& c = warps[t / kWarpLanes].context;
+    const uint32_t lane = t % kWarpLanes;
+    if (lane == 0) c.mask = 0;
+    if (t < threads) c.mask |= 1u << lane;
+    c.tid[0][lane] = t % block.x;
+    c.tid[1][lane] = t / block.x % block.y;
+    c.tid[2][lane] = t / block.x / block.y;
+  }
+}
+
+bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
+                        const Dim3& block_index, uint32_t sm_id) {
+  State& s = *state_;
+  const uint64_t threads = uint64_t{grid.block.x} * grid.block.y * grid.block.z;
+  if (threads == 0 || threads > kThreadsMax) return false;
+  const uint32_t warp_count = static_cast<uint32_t>((threads + kWarpLanes - 1) / kWarpLanes);
+  const uint32_t shared_bytes = kernel.shared_bytes + grid.dynamic_shared_bytes;
+  const size_t save_bytes = (size_t{kernel.save_bytes} + 127) / 64 * 64;
+  if (!s.shared.reserve(shared_bytes) || !s.save.reserve(save_bytes * warp_count) ||
+      !s.local.reserve(size_t{kernel.local_bytes} * warp_count * kWarpLanes)) {
+    return false;
+  }
+  s.kernel = &kernel;
+  s.services.device = grid.services;
+  s.services.fault = {};
+  s.barriers.reset();
+  s.warps.resize(warp_count);
+  for (uint32_t w = 0; w < warp_count; ++w) {
+    WarpContext& c = s.warps[w].context;
+    c = {};
+    c.shared = s.shared.data();
+    c.params = grid.params;
+    c.local = s.local.data() + size_t{kernel.local_bytes} * kWarpLanes * w;
+    c.save = s.save.data() + save_bytes * w;
+    c.stop = grid.stop != nullptr ? reinterpret_cast<const uint32_t*>(grid.stop) : &kNeverStop;
+    c.workspace = grid.cooperative_workspace;
+    c.grid_id = grid.grid_id;
+    c.services = &s.services;
+    const uint32_t ctaid[3] = {block_index.x, block_index.y, block_index.z};
+    const uint32_t ntid[3] = {grid.block.x, grid.block.y, grid.block.z};
+    const uint32_t nctaid[3] = {grid.grid.x, grid.grid.y, grid.grid.z};
+    std::memcpy(c.ctaid, ctaid, sizeof ctaid);
+    std::memcpy(c.ntid, ntid, sizeof ntid);
+    std::memcpy(c.nctaid, nctaid, sizeof nctaid);
+    c.warp_id = w;
+    c.warp_count = warp_count;
+    c.sm_id = sm_id;
+    c.sm_count = grid.sm_count;
+    c.dynamic_shared_bytes = grid.dynamic_shared_bytes;
+    c.total_shared_bytes = shared_bytes;
+    s.warps[w].state = WarpState::kReady;
+  }
+  s.set_threads(grid.block);
+  s.living = static_cast<uint32_t>(threads);
+  s.unfinished = warp_count;
+  s.next = 0;
+  return true;
+}
+
+BlockStep BlockRunner::State::faulted(CUresult code, const char* text, int line) {
+  services.fault.code = code;
+  services.fault.text = text;
+  if (line > 0) services.fault.text += " at PTX line " + std::to_string(line);
+  return BlockStep::kFault;
+}
+
+// One turn of every warp that can run. kYielded stands for "go on".
+BlockStep BlockRunner::State::round(bool* progress) {
+  for (next = 0; next < warps.size(); ++next) {
+    Warp& warp = warps[next];
+    if (warp.state != WarpState::kReady) continue;
+    WarpContext& c = warp.context;
+    switch (kernel->entry(&c)) {
+      case kWarpFinished:
+        warp.state = WarpState::kFinished;
+        living -= static_cast<uint32_t>(std::popcount(c.mask));
+        --unfinished;
+        *progress = true;
+        break;
+      case kWarpAtBarrier: {
+        warp.state = WarpState::kWaiting;
+        *progress = true;
+        // With a count the unit is whole warps; without one, the threads that exist.
+        const uint32_t lanes =
+            c.barrier_threads == 0 ? static_cast<uint32_t>(std::popcount(c.mask)) : kWarpLanes;
+        barriers.arrive(c.barrier_id, lanes, c.barrier_threads, c.barrier_votes);
+        break;
+      }
+      case kWarpYielded:
+        break;
+      case kWarpStopped:
+        return BlockStep::kStopped;
+      case kWarpAssert:
+        return faulted(CUDA_ERROR_ASSERT, "assertion failed", static_cast<int>(c.fault_line));
+      default:
+        return faulted(CUDA_ERROR_LAUNCH_FAILED, "trap", static_cast<int>(c.fault_line));
+    }
+  }
+  return BlockStep::kYielded;
+}
+
+bool BlockRunner::State::open_barriers() {
+  bool opened = false;
+  for (uint32_t id = 0; id < BarrierUnit::kBarriers; ++id) {
+    if (!barriers.open(id, living)) continue;
+    opened = true;
+    uint32_t result = 0;
+    bool released = false;
+    for (Warp& warp : warps) {
+      WarpContext& c = warp.context;
+      if (warp.state != WarpState::kWaiting || c.barrier_id % BarrierUnit::kBarriers != id)
+        continue;
+      if (!released) result = barriers.release(id, c.barrier_op);
+      released = true;
+      c.barrier_result = result;
+      warp.state = WarpState::kReady;
+    }
+  }
+  return opened;
+}
+
+BlockStep BlockRunner::run() {
+  State& s = *state_;
+  FaultTrap trap;
+  if (sigsetjmp(trap.back, 0) != 0) {
+    disarm(&trap);
+    Fault& fault = s.services.fault;
+    fault.kernel = s.kernel->name;
+    if (trap.signal != 0) {
+      fault.code = CUDA_ERROR_ILLEGAL_ADDRESS;
+      fault.address = trap.address;
+      fault.text = trap.signal == SIGBUS ? "bus error" : "illegal address";
+    }
+    return BlockStep::kFault;
+  }
+  arm(&trap);
+  BlockStep step = BlockStep::kYielded;
+  // Partner: the device's store when it ends a grid; no data depends on it, so relaxed.
+  const uint32_t* stop = s.warps[0].context.stop;
+  if (__atomic_load_n(stop, __ATOMIC_RELAXED) != 0) step = BlockStep::kStopped;
+  bool progress = true;
+  while (step == BlockStep::kYielded && s.unfinished > 0 && progress) {
+    progress = false;
+    step = s.round(&progress);
+    progress |= s.open_barriers();
+  }
+  disarm(&trap);
+  if (step == BlockStep::kFault) s.services.fault.kernel = s.kernel->name;
+  if (step == BlockStep::kYielded && s.unfinished == 0) return BlockStep::kFinished;
+  return step;
+}
+
+}  // namespace vgpu::softgpu

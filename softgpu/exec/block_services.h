@@ -1,0 +1,20 @@
+// What the runtime helpers called by compiled kernels need of the block that runs them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "softgpu/exec/block.h"
+
+namespace vgpu::softgpu {
+
+// One per BlockRunner; a WarpContext points to it.
+class BlockServices {
+ public:
+  DeviceServices* device = nullptr;
+  Fault fault;
+  // Ends the block with a fault: leaves the compiled code and every helper below run() at once,
+  // without running destructors, so callers own nothing that needs one. Only below
+  // BlockRunner::run().
+  [[noreturn]] void abort(CUresult code, uint64_t address, const char* text);
+};
+
+}  // namespace vgpu::softgpu
