@@ -1,0 +1,74 @@
+// What vgpud says to wrong and to right command lines.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/lifecycle/server_process.h"
+
+namespace vgpu::testing {
+namespace {
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/vgpu-test-XXXXXX";
+    path = mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+TEST(VgpudOptions, HelpTeaches) {
+  const Finished help = run_program({VGPUD, "--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* word : {"--listen", "--driver", "--memory-default", "Examples", "Signals"}) {
+    EXPECT_NE(help.output.find(word), std::string::npos) << word;
+  }
+}
+
+TEST(VgpudOptions, WrongValuesAreNamed) {
+  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--listen", "tcp:1.2.3.4"},
+           {"--driver", "magic"},
+           {"--memory-default", "lots"},
+           {"--log-level", "loud"},
+           {"--socket-mode", "rw"}}) {
+    const Finished run = run_program({VGPUD, option, value});
+    EXPECT_NE(run.code, 0) << option;
+    EXPECT_NE(run.output.find(value), std::string::npos) << run.output;
+  }
+}
+
+TEST(VgpudOptions, AConfigurationWithAnUnknownKeyIsRefused) {
+  Folder folder;
+  const std::string file = folder.path + "/vgpud.toml";
+  std::ofstream(file) << "memory_defualt = \"1G\"\n";
+  const Finished run = run_program({VGPUD, "--config", file});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.output.find("memory_defualt"), std::string::npos) << run.output;
+}
+
+TEST(VgpudOptions, RefusesToRunUnderTheGuestLibrary) {
+  Folder folder;
+  // What marks the guest library is in its text; nothing else of it is needed here.
+  const std::string library = folder.path + "/libcuda.so.1";
+  std::ofstream(library) << "text VGPU_SERVER" << '\0' << "more";
+  const Finished run = run_program({VGPUD, "--driver", "soft"}, {"LD_LIBRARY_PATH=" + folder.path});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.output.find(library), std::string::npos) << run.output;
+}
+
+TEST(VgpudOptions, ADriverThatIsNoneEndsTheServerWithAReason) {
+  Folder folder;
+  const std::string path = folder.path + "/libcuda.so.1";
+  std::ofstream(path) << "not a library";
+  const Finished run =
+      run_program({VGPUD, "--listen", "unix:" + folder.path + "/s", "--driver", path});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_NE(run.output.find(path), std::string::npos) << run.output;
+}
+
+}  // namespace
+}  // namespace vgpu::testing

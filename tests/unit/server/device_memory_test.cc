@@ -1,0 +1,89 @@
+// Quota and mapping, on a driver table that counts.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "driver_recorder.h"
+
+namespace vgpu::server {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr protocol::AddressRange kRange{0x2000'0000'0000, uint64_t{1} << 40};
+
+class DeviceMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    DriverRecorder::instance().calls.clear();
+    DriverRecorder::instance().result.clear();
+    table_ = recording_table();
+  }
+  int calls(const char* name) { return DriverRecorder::instance().calls[name]; }
+  DeviceMemory make(uint64_t quota,
+                    protocol::AllocatorMode mode = protocol::AllocatorMode::kReserved) {
+    return DeviceMemory(&table_, 0, quota, mode, kRange);
+  }
+  DriverTable table_;
+};
+
+TEST_F(DeviceMemoryTest, CreditNeverPassesTheQuota) {
+  DeviceMemory memory = make(100 * kMiB);
+  EXPECT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.backed_bytes(), 64 * kMiB);
+  EXPECT_EQ(memory.back(101 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(memory.backed_bytes(), 64 * kMiB);
+  EXPECT_EQ(memory.back(100 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.quota().left(), 0u);
+  EXPECT_EQ(memory.back(~uint64_t{0}), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_F(DeviceMemoryTest, MapsLargeHandlesAndBreaksThemWhenSmallOnesRunOut) {
+  DeviceMemory memory = make(64 * kMiB);
+  ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(calls("cuMemCreate"), 2);
+  ASSERT_EQ(memory.map(kRange.base, 34 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(calls("cuMemMap"), 2) << "one large and one small";
+  EXPECT_EQ(calls("cuMemSetAccess"), 1) << "one for the whole range";
+  EXPECT_EQ(memory.backed_bytes(), 64 * kMiB);
+  EXPECT_TRUE(memory.owns(kRange.base, 34 * kMiB));
+  EXPECT_FALSE(memory.owns(kRange.base, 34 * kMiB + 1));
+}
+
+TEST_F(DeviceMemoryTest, RefusesWhatIsNotTheGuests) {
+  DeviceMemory memory = make(64 * kMiB);
+  ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
+  const CUresult wrong = CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  EXPECT_EQ(memory.map(kRange.base - 2 * kMiB, 2 * kMiB), wrong);
+  EXPECT_EQ(memory.map(kRange.base + kRange.bytes - 2 * kMiB, 4 * kMiB), wrong);
+  EXPECT_EQ(memory.map(kRange.base + 1, 2 * kMiB), wrong);
+  EXPECT_EQ(memory.map(kRange.base, 0), wrong);
+  EXPECT_EQ(memory.map(kRange.base, ~uint64_t{0} - 2 * kMiB + 1), wrong);
+  EXPECT_EQ(memory.map(kRange.base, 66 * kMiB), wrong) << "beyond the credit";
+  ASSERT_EQ(memory.map(kRange.base, 2 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.map(kRange.base, 2 * kMiB), wrong) << "mapped already";
+  EXPECT_EQ(memory.free(kRange.base), wrong);
+  EXPECT_EQ(calls("cuMemMap"), 1);
+}
+
+TEST_F(DeviceMemoryTest, SlabsCountAgainstTheQuota) {
+  DeviceMemory memory = make(100 * kMiB, protocol::AllocatorMode::kSlabs);
+  CUdeviceptr address = 0x7000'0000'0000;
+  EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_SUCCESS);
+  EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(memory.allocate(0, &address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(memory.free(address), CUDA_SUCCESS);
+  EXPECT_EQ(memory.quota().used(), 0u);
+  EXPECT_EQ(memory.free(address), CUDA_ERROR_INVALID_ADDRESS_SPACE);
+}
+
+TEST_F(DeviceMemoryTest, AFailingDriverLeavesTheQuotaRight) {
+  DriverRecorder::instance().result["cuMemCreate"] = CUDA_ERROR_OUT_OF_MEMORY;
+  DeviceMemory memory = make(100 * kMiB);
+  EXPECT_EQ(memory.back(10 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(memory.quota().used(), 0u);
+  EXPECT_EQ(memory.backed_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace vgpu::server

@@ -1,0 +1,76 @@
+// Device memory is never sold twice, whoever comes and goes.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grants.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace vgpu::server {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+TEST(Grants, ARefusalSaysWhatIsFree) {
+  Grants grants;
+  grants.set_capacity(1024 * kMiB, 24 * kMiB, 100 * kMiB);
+  ASSERT_TRUE(grants.take(1, 0).ok());
+  EXPECT_EQ(grants.granted(), 100 * kMiB);
+  const Result<uint64_t> refused = grants.take(2, 2000 * kMiB);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.status().text().find("900 MiB of 1000 MiB are free"), std::string::npos)
+      << refused.status().text();
+  EXPECT_FALSE(grants.take(1, kMiB).ok());
+  EXPECT_FALSE(grants.take(3, ~uint64_t{0}).ok());
+  grants.give_back(1);
+  grants.give_back(1);
+  EXPECT_EQ(grants.granted(), 0u);
+}
+
+TEST(Grants, HeadroomBeyondTheDeviceLeavesNothing) {
+  Grants grants;
+  grants.set_capacity(10 * kMiB, 20 * kMiB, 0);
+  EXPECT_FALSE(grants.take(1, 0).ok());
+}
+
+TEST(Grants, AdoptedGuestsCountAndMayFillMoreThanThereIs) {
+  Grants grants;
+  grants.set_capacity(10 * kMiB, 0, 0);
+  grants.adopt(5, 30 * kMiB);
+  EXPECT_EQ(grants.free_bytes(), 0u);
+  EXPECT_FALSE(grants.take(1, 2 * kMiB).ok());
+  grants.give_back(5);
+  EXPECT_TRUE(grants.take(1, 2 * kMiB).ok());
+}
+
+TEST(Grants, NeverOversoldByThreads) {
+  Grants grants;
+  static constexpr uint64_t kCapacity = 500 * kMiB;
+  grants.set_capacity(kCapacity, 0, 64 * kMiB);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&grants, t] {
+      std::mt19937_64 random(t);
+      std::vector<uint64_t> mine;
+      for (uint64_t i = 0; i < 20'000; ++i) {
+        if (random() % 2 == 0) {
+          const uint64_t session = t << 32 | (i + 1);
+          if (grants.take(session, random() % (200 * kMiB)).ok()) mine.push_back(session);
+        } else if (!mine.empty()) {
+          grants.give_back(mine.back());
+          mine.pop_back();
+        }
+        EXPECT_LE(grants.granted(), kCapacity);
+      }
+      for (uint64_t session : mine) grants.give_back(session);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(grants.granted(), 0u);
+}
+
+}  // namespace
+}  // namespace vgpu::server

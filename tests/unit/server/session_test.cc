@@ -1,0 +1,200 @@
+// A whole session in one process, over loop, on the memory double.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "api/driver_loader.h"
+#include "server/serve.h"
+#include "tests/support/guest.h"
+
+namespace vgpu::server {
+namespace {
+
+using testing::Guest;
+using testing::kContextId;
+
+class SessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(load_driver_table(MEMORY_DRIVER, &driver_), nullptr);
+    auto opened = Device::open(&driver_);
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    device_ = std::make_unique<Device>(std::move(*opened));
+    device_->reserve_ahead();
+    protocol::HelloReply reply =
+        make_reply(device_.get(), testing::test_hello(), 256u << 20, 1, "test");
+    range_ = reply.device_range;
+    auto pair = protocol::make_loop(reply.sizes);
+    ASSERT_TRUE(pair.ok());
+    worker_ = std::move(protocol::WorkerChannel::create(std::move(pair->worker)).value());
+    guest_channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
+    guest_ = std::make_unique<Guest>(guest_channel_.get());
+    thread_ = std::thread([this, reply] {
+      end_ = serve_guest(&driver_, device_.get(), reply, worker_.get(), &used_);
+    });
+    guest_->enter_context();
+  }
+  void TearDown() override {
+    worker_->mark_dead();
+    if (thread_.joinable()) thread_.join();
+    if (range_.bytes != 0) driver_.cuMemAddressFree(range_.base, range_.bytes);
+    unsetenv("MEMORY_DRIVER_BUSY_MS");
+  }
+  // The session has ended by itself, with this reason.
+  void expect_end(SessionEnd end) {
+    thread_.join();
+    EXPECT_EQ(end_, end);
+    EXPECT_FALSE(guest_channel_->usable());
+  }
+
+  DriverTable driver_;
+  std::unique_ptr<Device> device_;
+  protocol::AddressRange range_;
+  std::unique_ptr<protocol::WorkerChannel> worker_;
+  std::unique_ptr<protocol::GuestChannel> guest_channel_;
+  std::unique_ptr<Guest> guest_;
+  std::atomic<uint64_t> used_{0};
+  SessionEnd end_ = SessionEnd::kGuestGone;
+  std::thread thread_;
+};
+
+TEST_F(SessionTest, CopiesThroughMappedMemory) {
+  ASSERT_EQ(guest_->map(range_.base, 4u << 20), 0);
+  guest_->write_inline(range_.base + 100, "hello device");
+  EXPECT_EQ(guest_->read(range_.base + 100, 12), "hello device");
+  EXPECT_EQ(guest_->synchronize(), 0);
+}
+
+TEST_F(SessionTest, CreditIsThereAtOnceAndEndsAtTheGrant) {
+  EXPECT_EQ(guest_channel_->semaphores().wait(protocol::Semaphore::kBackedCredit,
+                                              kCreditAheadBytes, int64_t{testing::kHangMs} * 1'000'000),
+            protocol::WaitResult::kReady);
+  wire::MemCreditArgs args;
+  args.bytes = 257u << 20;
+  EXPECT_EQ(guest_->call(Op::kMemCredit, args), CUDA_ERROR_OUT_OF_MEMORY);
+  args.bytes = 256u << 20;
+  EXPECT_EQ(guest_->call(Op::kMemCredit, args), 0);
+  EXPECT_EQ(used_.load(), 256u << 20);
+}
+
+TEST_F(SessionTest, WaitsAreAnsweredWhenTheDeviceIsDone) {
+  ASSERT_EQ(guest_->map(range_.base, 4u << 20), 0);
+  wire::StreamCreateArgs create;
+  create.stream = testing::stream_id(0);
+  guest_->post(Op::kStreamCreate, create);
+  ASSERT_EQ(guest_->synchronize(), 0);
+  setenv("MEMORY_DRIVER_BUSY_MS", "50", 1);
+  guest_->write_inline(range_.base, "x", create.stream);
+  wire::StreamQueryArgs query;
+  query.stream = create.stream;
+  EXPECT_EQ(guest_->call(Op::kStreamQuery, query), CUDA_ERROR_NOT_READY);
+  wire::StreamSynchronizeArgs synchronize;
+  synchronize.stream = create.stream;
+  EXPECT_EQ(guest_->call(Op::kStreamSynchronize, synchronize), 0);
+  EXPECT_EQ(guest_->call(Op::kStreamQuery, query), 0);
+}
+
+// One thread waits for the device; another's calls are answered meanwhile.
+TEST_F(SessionTest, AWaitingThreadHoldsNobodyUp) {
+  ASSERT_EQ(guest_->map(range_.base, 4u << 20), 0);
+  setenv("MEMORY_DRIVER_BUSY_MS", "300", 1);
+  guest_->write_inline(range_.base, "x");
+  std::atomic<bool> past{false};
+  std::thread waiter([&] {
+    EXPECT_EQ(guest_->synchronize(), 0);
+    past = true;
+  });
+  wire::StreamQueryArgs query;
+  query.stream = kLegacyStream;
+  EXPECT_EQ(guest_->call(Op::kStreamQuery, query), CUDA_ERROR_NOT_READY);
+  EXPECT_FALSE(past.load());
+  waiter.join();
+}
+
+TEST_F(SessionTest, SlabSpaceAndFreesRetireInOrder) {
+  ASSERT_EQ(guest_->map(range_.base, 4u << 20), 0);
+  setenv("MEMORY_DRIVER_BUSY_MS", "20", 1);
+  wire::CopyToDeviceArgs copy;
+  copy.destination = range_.base;
+  copy.bytes = 1u << 20;
+  copy.stream = kLegacyStream;
+  uint64_t sequence = 0;
+  for (int i = 0; i < 3; ++i) sequence = guest_->post(Op::kCopyToDevice, copy);
+  const uint64_t fence = guest_->post(Op::kFreeFence, wire::FreeFenceArgs{});
+  auto& semaphores = guest_channel_->semaphores();
+  const int64_t limit = int64_t{testing::kHangMs} * 1'000'000;
+  EXPECT_EQ(semaphores.wait(protocol::Semaphore::kSlabRetired, sequence, limit),
+            protocol::WaitResult::kReady);
+  EXPECT_EQ(semaphores.wait(protocol::Semaphore::kFreeRetired, fence, limit),
+            protocol::WaitResult::kReady);
+}
+
+// Each of these ends the session, and only by what stands in the record.
+class Malformed : public SessionTest,
+                  public ::testing::WithParamInterface<std::function<void(Guest*, uint64_t)>> {};
+
+TEST_P(Malformed, EndsTheSession) {
+  ASSERT_EQ(guest_->map(range_.base, 4u << 20), 0);
+  GetParam()(guest_.get(), range_.base);
+  expect_end(SessionEnd::kMalformed);
+}
+
+template <typename T>
+std::function<void(Guest*, uint64_t)> command(Op op, std::function<void(T*, uint64_t)> fill) {
+  return [op, fill](Guest* guest, uint64_t base) {
+    T args;
+    fill(&args, base);
+    guest->post(op, args);
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Records, Malformed,
+    ::testing::Values(
+        command<wire::ContextBindArgs>(Op::kContextBind, [](auto* a, uint64_t) { a->context = 99; }),
+        command<wire::StreamDestroyArgs>(Op::kStreamDestroy,
+                                         [](auto* a, uint64_t) { a->stream = testing::stream_id(9); }),
+        command<wire::EventRecordArgs>(Op::kEventRecord,
+                                       [](auto* a, uint64_t) { a->event = 16, a->stream = 1; }),
+        command<wire::CopyToDeviceArgs>(Op::kCopyToDevice,
+                                        [](auto* a, uint64_t base) {
+                                          a->destination = base;
+                                          a->bytes = 4096;
+                                          a->slab_offset = ~uint64_t{0} - 100;
+                                          a->stream = 1;
+                                        }),
+        command<wire::CopyToDeviceArgs>(Op::kCopyToDevice,
+                                        [](auto* a, uint64_t base) {
+                                          a->destination = base + (4u << 20) - 1;
+                                          a->bytes = 2;
+                                          a->stream = 1;
+                                        }),
+        command<wire::CopyToDeviceInPlaceArgs>(Op::kCopyToDeviceInPlace,
+                                               [](auto* a, uint64_t base) {
+                                                 a->destination = base;
+                                                 a->source = reinterpret_cast<uint64_t>(a);
+                                                 a->bytes = 8;
+                                                 a->stream = 1;
+                                               }),
+        command<wire::FillArgs>(Op::kFill,
+                                [](auto* a, uint64_t base) {
+                                  a->destination = base;
+                                  a->count = ~uint64_t{0} / 2;
+                                  a->width = 4;
+                                  a->stream = 1;
+                                }),
+        command<wire::MemMapArgs>(Op::kMemMap,
+                                  [](auto* a, uint64_t base) { a->address = base, a->bytes = 2u << 20; }),
+        command<wire::ImageChunkArgs>(Op::kImageChunk,
+                                      [](auto* a, uint64_t) { a->total = ~uint64_t{0}; }),
+        command<wire::LaunchArgs>(Op::kLaunch, [](auto* a, uint64_t) { a->module = 64, a->stream = 1; }),
+        command<wire::LaunchArgs>(static_cast<Op>(0x7777), [](auto*, uint64_t) {}),
+        command<wire::LaunchArgs>(Op::kFill, [](auto*, uint64_t) {})));
+
+}  // namespace
+}  // namespace vgpu::server
