@@ -83,8 +83,8 @@ Result<Device> Device::open(const DriverTable* driver) {
     result = driver->cuMemGetAllocationGranularity(&granularity, &properties,
                                                    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     // Some vGPU profiles say they can and then refuse this call.
-    opened.virtual_memory_ = result == CUDA_SUCCESS && granularity != 0 &&
-                             kSmallHandleBytes % granularity == 0;
+    opened.virtual_memory_ =
+        result == CUDA_SUCCESS && granularity != 0 && kSmallHandleBytes % granularity == 0;
   }
   return opened;
 }
@@ -174,9 +174,8 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   return snapshot;
 }
 
-protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello,
-                                uint64_t grant_bytes, uint64_t session,
-                                const std::string& driver_name) {
+protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello, uint64_t grant_bytes,
+                                uint64_t session, const std::string& driver_name) {
   protocol::HelloReply reply;
   reply.wire_hash = kWireHash;
   reply.server_version = kServerVersion;

@@ -1,5 +1,5 @@
-// Making a device ready for one guest, and answering the guest's hello. Used by the worker and by loop.
-// SPDX-License-Identifier: Apache-2.0
+// Making a device ready for one guest, and answering the guest's hello. Used by the worker and by
+// loop. SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SERVER_ATTACH_H_
 #define VGPU_SERVER_ATTACH_H_
 
@@ -52,9 +52,8 @@ class Device {
 };
 
 // The answer to a hello that has been checked, but for the channel's memory.
-protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello,
-                                uint64_t grant_bytes, uint64_t session,
-                                const std::string& driver_name);
+protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello, uint64_t grant_bytes,
+                                uint64_t session, const std::string& driver_name);
 
 // Claims the range for host memory behind the device range, so that the driver puts nothing there.
 // An empty range when it is taken: then the guest can map no host memory.

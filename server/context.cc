@@ -106,8 +106,7 @@ bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
     return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // retained again after a release
   }
   if (args.context == 0) return session.malformed(record, "context id");
-  Context* context =
-      session.add_context(args.context, session.config().primary, args.slot, true);
+  Context* context = session.add_context(args.context, session.config().primary, args.slot, true);
   CUresult result = CUDA_SUCCESS;
   if (session.bound() == nullptr) result = session.bind(context);
   return session.complete(record, result, nullptr, 0);

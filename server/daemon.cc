@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/daemon.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -24,6 +25,14 @@ Daemon::~Daemon() = default;
 
 Status Daemon::listen() {
   Result<UniqueFd> listener = protocol::listen_unix(options_.listen_path, options_.socket_mode);
+  // A server that was killed may have left a worker between fork and exec, which holds the socket
+  // for that long.
+  for (int i = 0;
+       i < kListenTries && !listener.ok() && listener.status().code() == StatusCode::kAlreadyExists;
+       ++i) {
+    (void)poll(nullptr, 0, kListenRetryMs);
+    listener = protocol::listen_unix(options_.listen_path, options_.socket_mode);
+  }
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
   return loop_.add(listener_.get(), [this] { accept_all(); });

@@ -16,10 +16,14 @@
 
 namespace vgpu::server {
 
-inline constexpr int kHelloTimeoutMs = 5000;      // a connection that says nothing is closed
-inline constexpr size_t kUnheardMax = 256;        // connections that have not spoken; then the oldest goes
-inline constexpr size_t kQueuedGuestsMax = 256;   // guests that wait for a worker; the next is refused
-inline constexpr int kStartFailuresMax = 3;       // workers in a row that die before they are ready
+inline constexpr int kHelloTimeoutMs = 5000;  // a connection that says nothing is closed
+inline constexpr size_t kUnheardMax =
+    256;  // connections that have not spoken; then the oldest goes
+inline constexpr size_t kQueuedGuestsMax =
+    256;                                 // guests that wait for a worker; the next is refused
+inline constexpr int kListenTries = 10;  // while another server seems to answer at the address
+inline constexpr int kListenRetryMs = 50;
+inline constexpr int kStartFailuresMax = 3;  // workers in a row that die before they are ready
 
 struct DaemonOptions {
   std::string listen_path;

@@ -70,8 +70,8 @@ void Daemon::heard(int fd) {
   } else if (auto* stop = std::get_if<protocol::StopRequest>(&*message)) {
     stop_requested(fd, *stop);
   } else {
-    refuse(fd, Status(StatusCode::kMalformed, std::string("unexpected message ") +
-                                                  protocol::message_name(*message)));
+    refuse(fd, Status(StatusCode::kMalformed,
+                      std::string("unexpected message ") + protocol::message_name(*message)));
   }
 }
 
@@ -131,8 +131,8 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest, uint64_t granted) {
   const std::vector<uint8_t> hello = protocol::encode_message(std::move(guest.hello));
   frame.insert(frame.end(), hello.begin(), hello.end());
   const int connection = guest.connection.get();
-  if (Status sent = protocol::send_frame(worker->control.get(), frame,
-                                         std::span<const int>(&connection, 1));
+  if (Status sent =
+          protocol::send_frame(worker->control.get(), frame, std::span<const int>(&connection, 1));
       !sent.ok()) {
     refuse(connection, Status(StatusCode::kUnavailable, "the worker ended: " + sent.text()));
     return;  // its end gives the grant back
@@ -176,8 +176,9 @@ bool Daemon::may_administer(int connection) const {
 
 void Daemon::stop_requested(int connection, const protocol::StopRequest& request) {
   if (!may_administer(connection)) {
-    refuse(connection, Status(StatusCode::kPermissionDenied, "only root and the server's own user "
-                                                             "may stop it"));
+    refuse(connection, Status(StatusCode::kPermissionDenied,
+                              "only root and the server's own user "
+                              "may stop it"));
     return;
   }
   protocol::StopReply reply;

@@ -24,7 +24,8 @@ std::string exit_text(int status) {
 
 // Whether process `pid` runs this very program file, so that no guest can pose as a worker.
 bool runs_program(pid_t pid, const std::string& program) {
-  struct stat theirs {}, ours {};
+  struct stat theirs {
+  }, ours{};
   const std::string link = "/proc/" + std::to_string(pid) + "/exe";
   return stat(link.c_str(), &theirs) == 0 && stat(program.c_str(), &ours) == 0 &&
          theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
@@ -54,13 +55,14 @@ void Daemon::keep_ahead() {
 void Daemon::start_worker() {
   const std::string driver = device_known_ ? get_text(device_.driver_path) : options_.driver;
   const bool named = options_.driver == "soft" || options_.driver == "nvidia";
-  Result<Spawned> spawned = spawn_worker(
-      options_.worker_program,
-      {"--driver", named || !device_known_ ? options_.driver
-                   : device_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
-                   : device_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
-                                                                                      : driver,
-       "--listen", options_.listen_path, "--log-level", options_.log_level});
+  Result<Spawned> spawned =
+      spawn_worker(options_.worker_program,
+                   {"--driver",
+                    named || !device_known_ ? options_.driver
+                    : device_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
+                    : device_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
+                                                                                       : driver,
+                    "--listen", options_.listen_path, "--log-level", options_.log_level});
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
     if (!device_known_) {

@@ -26,9 +26,9 @@ bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 // Where the loader would find NVIDIA's library; our own shim among them is passed over.
 std::string nvidia_path() {
-  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-                             "/usr/lib64", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64",
-                             "/usr/lib", "/usr/local/cuda/compat"}) {
+  for (const char* folder :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib",
+        "/usr/local/nvidia/lib64", "/usr/lib", "/usr/local/cuda/compat"}) {
     const std::string path = std::string(folder) + "/" + kLibrary;
     if (exists(path) && !is_guest_library(path)) return path;
   }

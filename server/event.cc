@@ -5,8 +5,7 @@
 
 namespace vgpu::server {
 
-bool handle_EventCreate(Session& session, const wire::EventCreateArgs& args,
-                        const Record& record) {
+bool handle_EventCreate(Session& session, const wire::EventCreateArgs& args, const Record& record) {
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   CUevent handle = nullptr;
   const CUresult result = session.driver().cuEventCreate(&handle, args.flags);
@@ -28,8 +27,7 @@ bool handle_EventDestroy(Session& session, const wire::EventDestroyArgs& args,
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
-bool handle_EventRecord(Session& session, const wire::EventRecordArgs& args,
-                        const Record& record) {
+bool handle_EventRecord(Session& session, const wire::EventRecordArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   CUevent event = nullptr;
   if (stream == nullptr) return session.malformed(record, "unknown stream");

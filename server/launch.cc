@@ -39,8 +39,7 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   session.touch(stream);
   const DriverTable& driver = session.driver();
   size_t bytes = kernel->param_bytes;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
-                   const_cast<std::byte*>(record.blob().data()),
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(record.blob().data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   result = driver.cuLaunchKernel(kernel->function, args.grid[0], args.grid[1], args.grid[2],
                                  args.block[0], args.block[1], args.block[2], args.shared_bytes,

@@ -25,8 +25,8 @@ UniqueFd reconnect(Liveness* liveness) {
   if (!socket.ok()) return UniqueFd();
   liveness->adopt.uptime_ms = monotonic_ns() / 1'000'000 - liveness->started_ms;
   const int page = liveness->page.get();
-  const Status sent =
-      protocol::send_frame(socket->get(), bytes_of(liveness->adopt), std::span<const int>(&page, 1));
+  const Status sent = protocol::send_frame(socket->get(), bytes_of(liveness->adopt),
+                                           std::span<const int>(&page, 1));
   if (!sent.ok()) return UniqueFd();
   log(Level::kInfo, "reported to a new vgpud");
   return std::move(socket).value();

@@ -17,7 +17,7 @@ struct Liveness {
   UniqueFd control;     // vgpud's socket
   UniqueFd page;        // memory of WorkerPage, for the next vgpud
   std::string listen_path;
-  WorkerAdopt adopt;    // what a restarted vgpud is told
+  WorkerAdopt adopt;  // what a restarted vgpud is told
   uint64_t started_ms = 0;
 };
 

@@ -50,8 +50,8 @@ bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& arg
   if (!piece) return session.malformed(record, "slab range");
   session.admission().admit(copy_cost(args.bytes));
   const DriverTable& driver = session.driver();
-  const bool direct = !session.slab_registered() ||
-                      (args.bytes <= kDirectCopyBytesMax && session.device_idle());
+  const bool direct =
+      !session.slab_registered() || (args.bytes <= kDirectCopyBytesMax && session.device_idle());
   CUresult result =
       driver.cuMemcpyDtoHAsync_v2(piece->data(), args.source, args.bytes, stream->handle);
   if (direct) {
@@ -77,11 +77,11 @@ bool handle_CopyToDeviceInPlace(Session& session, const wire::CopyToDeviceInPlac
   }
   session.admission().admit(copy_cost(args.bytes));
   session.touch(stream);
-  return session.complete(record,
-                          session.driver().cuMemcpyHtoDAsync_v2(
-                              args.destination, host_pointer(args.source), args.bytes,
-                              stream->handle),
-                          nullptr, 0);
+  return session.complete(
+      record,
+      session.driver().cuMemcpyHtoDAsync_v2(args.destination, host_pointer(args.source), args.bytes,
+                                            stream->handle),
+      nullptr, 0);
 }
 
 bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceInPlaceArgs& args,
@@ -94,11 +94,11 @@ bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceIn
   }
   session.admission().admit(copy_cost(args.bytes));
   session.touch(stream);
-  return session.complete(record,
-                          session.driver().cuMemcpyDtoHAsync_v2(host_pointer(args.destination),
-                                                                args.source, args.bytes,
-                                                                stream->handle),
-                          nullptr, 0);
+  return session.complete(
+      record,
+      session.driver().cuMemcpyDtoHAsync_v2(host_pointer(args.destination), args.source, args.bytes,
+                                            stream->handle),
+      nullptr, 0);
 }
 
 bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const Record& record) {

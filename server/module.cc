@@ -122,15 +122,15 @@ CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
   }
   kernel->name = name;
   size_t offset = 0, bytes = 0;
-  for (size_t i = 0; driver.cuFuncGetParamInfo(kernel->function, i, &offset, &bytes) == CUDA_SUCCESS;
-       ++i) {
+  for (size_t i = 0;
+       driver.cuFuncGetParamInfo(kernel->function, i, &offset, &bytes) == CUDA_SUCCESS; ++i) {
     kernel->params.push_back({offset, bytes});
     kernel->param_bytes = std::max<uint64_t>(kernel->param_bytes, offset + bytes);
   }
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
     int value = 0;
-    if (driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
-                                  kernel->function) != CUDA_SUCCESS) {
+    if (driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i), kernel->function) !=
+        CUDA_SUCCESS) {
       value = 0;  // not known to this driver
     }
     attributes->push_back(value);
@@ -199,8 +199,8 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
     return session.malformed(record, "module id");
   }
   session.pool().post([&session, request, module, room = *room, reply = record.reply()] {
-    const CUresult result = session.noted(load(session.driver(), request.get(), module.get()),
-                                          module->context);
+    const CUresult result =
+        session.noted(load(session.driver(), request.get(), module.get()), module->context);
     wire::ModuleLoadReply answer;
     if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
     if (module->layout.size() <= room.size() && result == CUDA_SUCCESS) {
@@ -219,8 +219,7 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   return true;
 }
 
-bool handle_LayoutFetch(Session& session, const wire::LayoutFetchArgs& args,
-                        const Record& record) {
+bool handle_LayoutFetch(Session& session, const wire::LayoutFetchArgs& args, const Record& record) {
   Module* module = session.modules().find_ready(args.module);
   if (module == nullptr) return session.malformed(record, "unknown module");
   const auto room =

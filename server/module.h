@@ -19,7 +19,7 @@ namespace vgpu::server {
 
 struct Context;
 
-inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;    // one image
+inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;   // one image
 inline constexpr uint64_t kUploadBytesMax = uint64_t{2} << 30;  // all that are on their way
 inline constexpr uint64_t kUploadsMax = 256;
 
@@ -29,8 +29,8 @@ struct KernelParam {
 };
 
 struct Kernel {
-  CUfunction function = nullptr;    // in `context`
-  CUkernel kernel = nullptr;        // of a library, else null
+  CUfunction function = nullptr;     // in `context`
+  CUkernel kernel = nullptr;         // of a library, else null
   const Context* context = nullptr;  // a library's kernel has one function for each context
   std::string name;
   std::vector<KernelParam> params;
@@ -43,7 +43,7 @@ struct Module {
   CUlibrary library = nullptr;
   Context* context = nullptr;
   std::vector<Kernel> kernels;
-  std::vector<uint8_t> layout;      // the encoded module layout
+  std::vector<uint8_t> layout;     // the encoded module layout
   std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };
@@ -77,7 +77,7 @@ struct LoadRequest {
   std::vector<uint8_t> image;
   bool library = false;
   uint32_t log_bytes = 0;
-  uint32_t max_registers = 0;        // 0 = not given
+  uint32_t max_registers = 0;       // 0 = not given
   int32_t optimization_level = -1;  // -1 = not given
   std::string log;                  // out: what the driver's compiler said
 };
@@ -86,8 +86,10 @@ struct LoadRequest {
 // while the driver compiles. Thread-safe.
 CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module);
 CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* module);
-// Name, parameters and attributes of one kernel. `attributes` come in the order of CUfunction_attribute.
-CUresult describe_kernel(const DriverTable& driver, Kernel* kernel, std::vector<int32_t>* attributes);
+// Name, parameters and attributes of one kernel. `attributes` come in the order of
+// CUfunction_attribute.
+CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
+                         std::vector<int32_t>* attributes);
 // Runs one of the driver's loaders with the request's options; the log ends in request->log.
 CUresult with_jit_options(LoadRequest* request,
                           CUresult (*load)(void* self, unsigned count, CUjit_option* options,

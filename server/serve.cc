@@ -8,10 +8,10 @@ namespace vgpu::server {
 namespace {
 
 bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
-  const CUresult result = driver.cuMemHostRegister_v2 == nullptr
-                              ? CUDA_ERROR_NOT_SUPPORTED
-                              : driver.cuMemHostRegister_v2(slab.data(), slab.size(),
-                                                            CU_MEMHOSTREGISTER_PORTABLE);
+  const CUresult result =
+      driver.cuMemHostRegister_v2 == nullptr
+          ? CUDA_ERROR_NOT_SUPPORTED
+          : driver.cuMemHostRegister_v2(slab.data(), slab.size(), CU_MEMHOSTREGISTER_PORTABLE);
   if (result == CUDA_SUCCESS) return true;
   log(Level::kWarn, "the driver does not register the channel's memory (%s): copies will wait",
       result_name(driver, result).c_str());
@@ -20,9 +20,8 @@ bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
 
 }  // namespace
 
-SessionEnd serve_guest(const DriverTable* driver, Device* device,
-                       const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
-                       std::atomic<uint64_t>* used) {
+SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol::HelloReply& reply,
+                       protocol::WorkerChannel* channel, std::atomic<uint64_t>* used) {
   (void)driver->cuCtxSetCurrent(device->primary());
   DeviceMemory memory(driver, device->device(), reply.memory_bytes, reply.allocator,
                       reply.device_range);

@@ -15,9 +15,8 @@ namespace vgpu::server {
 
 // Registers both slabs with the driver, so that copies through them are asynchronous, then serves
 // the channel until the session ends. Blocks. `used` may be null.
-SessionEnd serve_guest(const DriverTable* driver, Device* device,
-                       const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
-                       std::atomic<uint64_t>* used);
+SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol::HelloReply& reply,
+                       protocol::WorkerChannel* channel, std::atomic<uint64_t>* used);
 
 }  // namespace vgpu::server
 

@@ -126,7 +126,8 @@ bool Session::complete(const Record& record, CUresult result, const void* payloa
 }
 
 bool Session::forgotten(const Record& record, CUresult result) {
-  if (result == CUDA_SUCCESS) [[likely]] return true;
+  if (result == CUDA_SUCCESS) [[likely]]
+    return true;
   if (is_sticky(result)) {
     noted(result, bound_);
     return true;

@@ -14,7 +14,8 @@ bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
   stream->context = session.bound();
   const CUresult result =
       session.driver().cuStreamCreateWithPriority(&stream->handle, args.flags, args.priority);
-  if (result == CUDA_SUCCESS && session.streams().insert(args.stream, std::move(stream)) == nullptr) {
+  if (result == CUDA_SUCCESS &&
+      session.streams().insert(args.stream, std::move(stream)) == nullptr) {
     return session.malformed(record, "stream id");
   }
   return session.complete(record, result, nullptr, 0);
@@ -44,9 +45,8 @@ bool handle_StreamWaitEvent(Session& session, const wire::StreamWaitEventArgs& a
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (!session.event(args.event, &event)) return session.malformed(record, "unknown event");
   session.touch(stream);
-  return session.complete(record,
-                          session.driver().cuStreamWaitEvent(stream->handle, event, args.flags),
-                          nullptr, 0);
+  return session.complete(
+      record, session.driver().cuStreamWaitEvent(stream->handle, event, args.flags), nullptr, 0);
 }
 
 bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArgs& args,
@@ -67,8 +67,7 @@ bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArg
   return true;
 }
 
-bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args,
-                        const Record& record) {
+bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   return session.complete(record, session.driver().cuStreamQuery(stream->handle), nullptr, 0);

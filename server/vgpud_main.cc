@@ -7,8 +7,10 @@
 #include "server/log.h"
 #include "server/vgpud_options.h"
 
-int main(int argc, char** argv) {
-  using namespace vgpu::server;
+namespace vgpu::server {
+namespace {
+
+int run(int argc, char** argv) {
   int exit_code = 0;
   std::optional<DaemonOptions> options = read_options(argc, argv, &exit_code);
   if (!options) return exit_code;
@@ -23,10 +25,15 @@ int main(int argc, char** argv) {
   Level level = Level::kInfo;
   parse_level(options->log_level, &level);
   open_log("vgpud", level);
-  vgpu::Result<EventLoop> loop = EventLoop::create();
+  Result<EventLoop> loop = EventLoop::create();
   if (!loop.ok()) {
     log(Level::kError, "cannot start: %s", loop.status().to_string().c_str());
     return 1;
   }
   return Daemon(std::move(*options), std::move(*loop)).run();
 }
+
+}  // namespace
+}  // namespace vgpu::server
+
+int main(int argc, char** argv) { return vgpu::server::run(argc, argv); }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/vgpud_options.h"
 
+#include <toml++/toml.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <toml++/toml.h>
 
 #include "base/env.h"
 #include "protocol/transport/connect.h"
@@ -23,9 +23,11 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  vgpud                              serve at the default address, GPU if there is one\n"
     "  vgpud --driver soft                serve the software GPU\n"
-    "  vgpud --listen unix:/tmp/g.sock    another address; guests use: vgpu run --server unix:/tmp/g.sock -- app\n"
+    "  vgpud --listen unix:/tmp/g.sock    another address; guests use: vgpu run --server "
+    "unix:/tmp/g.sock -- app\n"
     "  vgpud --config /etc/vgpu/vgpud.toml\n"
-    "Signals: TERM or INT stop the server; guests that run go on, and a server started later at the "
+    "Signals: TERM or INT stop the server; guests that run go on, and a server started later at "
+    "the "
     "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
 
 struct Raw {
@@ -41,13 +43,13 @@ void fill(std::string* field, const toml::table& table, const char* key) {
 
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
-  static constexpr const char* kKeys[] = {"listen",   "driver",    "memory_default", "headroom",
+  static constexpr const char* kKeys[] = {"listen",    "driver",      "memory_default", "headroom",
                                           "log_level", "socket_mode", "workers_ahead"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {
-      const bool known = std::find(std::begin(kKeys), std::end(kKeys), std::string(key.str())) !=
-                         std::end(kKeys);
+      const bool known =
+          std::find(std::begin(kKeys), std::end(kKeys), std::string(key.str())) != std::end(kKeys);
       if (!known) {
         std::fprintf(stderr, "vgpud: %s: unknown key '%s'\n", raw->config.c_str(),
                      std::string(key.str()).c_str());

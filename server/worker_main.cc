@@ -149,8 +149,8 @@ int serve(const Options& options, UniqueFd control) {
   set_text(ready.driver_path, driver->path);
   set_text(ready.why, driver->why);
   const int page_fd = page->memory.get();
-  if (Status sent = protocol::send_frame(control.get(), bytes_of(ready),
-                                         std::span<const int>(&page_fd, 1));
+  if (Status sent =
+          protocol::send_frame(control.get(), bytes_of(ready), std::span<const int>(&page_fd, 1));
       !sent.ok()) {
     return fail(kExitAttach, "vgpud", sent);
   }
@@ -179,11 +179,7 @@ int serve(const Options& options, UniqueFd control) {
   return kExitDone;
 }
 
-}  // namespace
-}  // namespace vgpu::server
-
-int main(int argc, char** argv) {
-  using namespace vgpu::server;
+int run(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
     std::fprintf(stderr,
@@ -199,5 +195,10 @@ int main(int argc, char** argv) {
   parse_level(options.log_level, &level);
   open_log("vgpu-worker", level);
   // No destructors, no exit handlers: the driver's threads may be anywhere.
-  _exit(serve(options, vgpu::UniqueFd(options.control)));
+  _exit(serve(options, UniqueFd(options.control)));
 }
+
+}  // namespace
+}  // namespace vgpu::server
+
+int main(int argc, char** argv) { return vgpu::server::run(argc, argv); }

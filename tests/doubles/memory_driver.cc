@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,11 +52,9 @@ CUresult worked(CUstream stream) {
   stream_of(stream)->busy_until = now_ns() + busy_ns();
   return CUDA_SUCCESS;
 }
-CUresult state_at(uint64_t time) {
-  return now_ns() >= time ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
+CUresult state_at(uint64_t time) { return now_ns() >= time ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 CUresult wait_until(uint64_t time) {
-  while (now_ns() < time) usleep(200);
+  while (now_ns() < time) poll(nullptr, 0, 1);
   return CUDA_SUCCESS;
 }
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
@@ -143,8 +142,8 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocati
 }
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr hint,
                                     unsigned long long) {
-  void* got = mmap(pointer(hint), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+  void* got =
+      mmap(pointer(hint), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = reinterpret_cast<CUdeviceptr>(got);
   return CUDA_SUCCESS;

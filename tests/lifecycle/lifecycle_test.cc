@@ -246,9 +246,9 @@ TEST_F(Lifecycle, GarbageAndSilenceOnTheSocketHurtNobody) {
 }
 
 TEST_F(Lifecycle, ASecondServerAtTheSameAddressIsRefused) {
-  const Finished second = run_program({VGPUD, "--listen", "unix:" + server_.path(), "--driver",
-                                       "soft"},
-                                      {"VGPU_SOFT_DRIVER=" MEMORY_DRIVER});
+  const Finished second =
+      run_program({VGPUD, "--listen", "unix:" + server_.path(), "--driver", "soft"},
+                  {"VGPU_SOFT_DRIVER=" MEMORY_DRIVER});
   EXPECT_EQ(second.code, 1);
   EXPECT_NE(second.output.find(server_.path()), std::string::npos) << second.output;
   EXPECT_TRUE(server_.info().has_value());

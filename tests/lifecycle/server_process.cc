@@ -88,8 +88,8 @@ ServerProcess::~ServerProcess() {
 }
 
 void ServerProcess::start() {
-  std::vector<std::string> words = {VGPUD, "--listen", "unix:" + path_, "--driver", "soft",
-                                    "--log-level", "debug"};
+  std::vector<std::string> words = {VGPUD,  "--listen",    "unix:" + path_, "--driver",
+                                    "soft", "--log-level", "debug"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   pid_ = spawn(words, {"VGPU_SOFT_DRIVER=" MEMORY_DRIVER}, -1);
   (void)eventually([this] {

@@ -29,8 +29,8 @@ class ServerProcess {
   explicit ServerProcess(std::vector<std::string> arguments = {});
   ~ServerProcess();
 
-  void start();                // waits until it answers
-  void kill_hard();            // SIGKILL: as if it had crashed
+  void start();                 // waits until it answers
+  void kill_hard();             // SIGKILL: as if it had crashed
   int stop(bool force = true);  // by request; its exit code
 
   pid_t pid() const { return pid_; }

@@ -29,12 +29,12 @@ TEST(VgpudOptions, HelpTeaches) {
 }
 
 TEST(VgpudOptions, WrongValuesAreNamed) {
-  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--listen", "tcp:1.2.3.4"},
-           {"--driver", "magic"},
-           {"--memory-default", "lots"},
-           {"--log-level", "loud"},
-           {"--socket-mode", "rw"}}) {
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--listen", "tcp:1.2.3.4"},
+                                                        {"--driver", "magic"},
+                                                        {"--memory-default", "lots"},
+                                                        {"--log-level", "loud"},
+                                                        {"--socket-mode", "rw"}}) {
     const Finished run = run_program({VGPUD, option, value});
     EXPECT_NE(run.code, 0) << option;
     EXPECT_NE(run.output.find(value), std::string::npos) << run.output;

@@ -59,19 +59,19 @@ TEST_P(Sandbox, NoPrivilegesNoCoreNoTrace) {
                          if (core.rlim_max != 0) return 1;
                          if (setuid(getuid()) == 0 || errno != EPERM) return 2;
                          return unlink("/tmp/vgpu-sandbox-test-none") != 0 && errno == EPERM ? 7
-                                                                                           : 3;
+                                                                                             : 3;
                        }),
             7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, Sandbox,
-                         testing::Values(DriverKind::kSoft, DriverKind::kNvidia));
+INSTANTIATE_TEST_SUITE_P(Drivers, Sandbox, testing::Values(DriverKind::kSoft, DriverKind::kNvidia));
 
 TEST(SandboxSoft, FilesForReadingOnly) {
   EXPECT_EQ(in_sandbox(DriverKind::kSoft,
                        [] {
                          if (open("/proc/self/maps", O_RDONLY) < 0) return 1;
-                         if (open("/tmp/vgpu-sandbox-test", O_CREAT | O_WRONLY, 0600) >= 0) return 2;
+                         if (open("/tmp/vgpu-sandbox-test", O_CREAT | O_WRONLY, 0600) >= 0)
+                           return 2;
                          if (errno != EPERM) return 3;
                          if (open("/dev/null", O_RDWR) >= 0 || errno != EPERM) return 4;
                          return kill(getppid(), 0) != 0 && errno == EPERM ? 7 : 5;

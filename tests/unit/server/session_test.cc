@@ -71,8 +71,8 @@ TEST_F(SessionTest, CopiesThroughMappedMemory) {
 }
 
 TEST_F(SessionTest, CreditIsThereAtOnceAndEndsAtTheGrant) {
-  EXPECT_EQ(guest_channel_->semaphores().wait(protocol::Semaphore::kBackedCredit,
-                                              kCreditAheadBytes, int64_t{testing::kHangMs} * 1'000'000),
+  EXPECT_EQ(guest_channel_->semaphores().wait(protocol::Semaphore::kBackedCredit, kCreditAheadBytes,
+                                              int64_t{testing::kHangMs} * 1'000'000),
             protocol::WaitResult::kReady);
   wire::MemCreditArgs args;
   args.bytes = 257u << 20;
@@ -156,9 +156,10 @@ std::function<void(Guest*, uint64_t)> command(Op op, std::function<void(T*, uint
 INSTANTIATE_TEST_SUITE_P(
     Records, Malformed,
     ::testing::Values(
-        command<wire::ContextBindArgs>(Op::kContextBind, [](auto* a, uint64_t) { a->context = 99; }),
-        command<wire::StreamDestroyArgs>(Op::kStreamDestroy,
-                                         [](auto* a, uint64_t) { a->stream = testing::stream_id(9); }),
+        command<wire::ContextBindArgs>(Op::kContextBind,
+                                       [](auto* a, uint64_t) { a->context = 99; }),
+        command<wire::StreamDestroyArgs>(
+            Op::kStreamDestroy, [](auto* a, uint64_t) { a->stream = testing::stream_id(9); }),
         command<wire::EventRecordArgs>(Op::kEventRecord,
                                        [](auto* a, uint64_t) { a->event = 16, a->stream = 1; }),
         command<wire::CopyToDeviceArgs>(Op::kCopyToDevice,
@@ -188,11 +189,12 @@ INSTANTIATE_TEST_SUITE_P(
                                   a->width = 4;
                                   a->stream = 1;
                                 }),
-        command<wire::MemMapArgs>(Op::kMemMap,
-                                  [](auto* a, uint64_t base) { a->address = base, a->bytes = 2u << 20; }),
+        command<wire::MemMapArgs>(
+            Op::kMemMap, [](auto* a, uint64_t base) { a->address = base, a->bytes = 2u << 20; }),
         command<wire::ImageChunkArgs>(Op::kImageChunk,
                                       [](auto* a, uint64_t) { a->total = ~uint64_t{0}; }),
-        command<wire::LaunchArgs>(Op::kLaunch, [](auto* a, uint64_t) { a->module = 64, a->stream = 1; }),
+        command<wire::LaunchArgs>(Op::kLaunch,
+                                  [](auto* a, uint64_t) { a->module = 64, a->stream = 1; }),
         command<wire::LaunchArgs>(static_cast<Op>(0x7777), [](auto*, uint64_t) {}),
         command<wire::LaunchArgs>(Op::kFill, [](auto*, uint64_t) {})));
 
