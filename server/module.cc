@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/cudart/image.h"
 #include "module_layout_generated.h"
 #include "server/log.h"
 #include "server/session.h"
@@ -182,6 +183,11 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   if (!room) return session.malformed(record, "slab range");
   if (upload == table.uploads.end() || upload->second.filled < upload->second.bytes.size()) {
     return session.malformed(record, "image is not complete");
+  }
+  std::string why;  // a driver follows what stands in an image, so it is measured first
+  const std::vector<uint8_t>& bytes = upload->second.bytes;
+  if (!cudart::check_image(bytes.data(), bytes.size(), &why)) {
+    return session.malformed(record, why.c_str());
   }
   auto request = std::make_shared<LoadRequest>();
   request->image = std::move(upload->second.bytes);

@@ -15,6 +15,10 @@ constexpr uint32_t kWrapperMagic = 0x466243B1;
 constexpr uint32_t kContainerMagic = 0xBA55ED50;
 constexpr uint64_t kFlagLz4 = 0x2000;
 constexpr uint64_t kFlagZstd = 0x8000;
+constexpr uint64_t kFlagArchSpecific = 0x100000;
+constexpr uint64_t kFlagFamily = 0x200000;
+constexpr uint16_t kKindPtx = 1;
+constexpr uint16_t kKindCubin = 2;
 constexpr size_t kUnknownSize = SIZE_MAX;
 
 struct Wrapper {
@@ -82,13 +86,12 @@ bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Im
   Image image;
   image.arch = entry.arch;
   image.flags = entry.flags;
-  image.kind = entry.kind == 1   ? Image::Kind::kPtx
-               : entry.kind == 2 ? Image::Kind::kCubin
-                                 : Image::Kind::kOther;
-  if (image.kind !=
-      Image::Kind::kOther) {  // link-time images are of no use here, and packed in other ways
+  image.kind = entry.kind == kKindPtx     ? Image::Kind::kPtx
+               : entry.kind == kKindCubin ? Image::Kind::kCubin
+                                          : Image::Kind::kOther;
+  if (image.kind == Image::Kind::kPtx) {  // nobody here reads machine code: it stays packed
     if (!expand(entry, payload, &image.bytes, why)) return false;
-    if (image.kind == Image::Kind::kPtx) trim_text(&image.bytes);
+    trim_text(&image.bytes);
   }
   images->push_back(std::move(image));
   return true;
@@ -107,22 +110,30 @@ size_t container_bytes(const uint8_t* at, size_t limit, std::string* why) {
   return header.header_bytes + header.body_bytes;
 }
 
-bool read_container(const uint8_t* at, size_t limit, std::vector<Image>* images, std::string* why) {
+// Calls visit(header, entry) for each entry until one returns false.
+template <typename Visit>
+bool walk_container(const uint8_t* at, size_t limit, std::string* why, Visit visit) {
   const size_t total = container_bytes(at, limit, why);
   if (total == 0) return false;
   size_t offset = load<ContainerHeader>(at).header_bytes;
-  while (offset < total) {
+  for (uint32_t count = 0; offset < total; ++count) {
+    if (count >= kImageEntriesMax) return fail(why, "too many entries");
     if (total - offset < sizeof(EntryHeader)) return fail(why, "an entry is cut off");
     const auto entry = load<EntryHeader>(at + offset);
     if (entry.header_bytes < sizeof entry || entry.header_bytes > total - offset ||
-        entry.payload_bytes > total - offset - entry.header_bytes ||
-        images->size() >= kImageEntriesMax) {
+        entry.payload_bytes > total - offset - entry.header_bytes) {
       return fail(why, "an entry reaches past its container");
     }
-    if (!read_entry(entry, at + offset + entry.header_bytes, images, why)) return false;
+    if (!visit(entry, at + offset)) return false;
     offset += entry.header_bytes + entry.payload_bytes;
   }
   return true;
+}
+
+bool read_container(const uint8_t* at, size_t limit, std::vector<Image>* images, std::string* why) {
+  return walk_container(at, limit, why, [&](const EntryHeader& entry, const uint8_t* start) {
+    return read_entry(entry, start + entry.header_bytes, images, why);
+  });
 }
 
 // A cubin has no length of its own: it ends where its last section, segment or header table ends.
@@ -154,9 +165,17 @@ size_t elf_bytes(const uint8_t* at, size_t limit, std::string* why) {
   return end;
 }
 
-bool is_elf(const uint8_t* at, size_t limit) {
-  return limit >= SELFMAG && std::memcmp(at, ELFMAG, SELFMAG) == 0;
+// Whether `magic` stands at `at`: byte by byte, because a text may end before its fourth.
+bool starts_with(const uint8_t* at, size_t limit, uint32_t magic) {
+  for (size_t i = 0; i < sizeof magic; ++i) {
+    if (i >= limit || at[i] != static_cast<uint8_t>(magic >> (8 * i))) return false;
+  }
+  return true;
 }
+
+constexpr uint32_t kElfMagic = 0x464c457f;
+
+bool is_elf(const uint8_t* at, size_t limit) { return starts_with(at, limit, kElfMagic); }
 
 bool looks_like_text(const uint8_t* at, size_t limit) {
   return limit > 0 && (at[0] == '/' || at[0] == '.' || at[0] == '\n' || at[0] == '\r' ||
@@ -178,63 +197,119 @@ bool read_bare(const uint8_t* at, size_t limit, std::vector<Image>* images, std:
   return true;
 }
 
-uint32_t magic_of(const uint8_t* at, size_t limit) { return limit >= 4 ? load<uint32_t>(at) : 0; }
+// Calls visit(container) for each relocatable container of a wrapper (-rdc=true keeps its PTX
+// there).
+template <typename Visit>
+bool each_relocatable(const Wrapper& wrapper, Visit visit) {
+  if (wrapper.version < 2 || wrapper.relocatable == nullptr) return true;
+  for (const void* const* piece = wrapper.relocatable; *piece != nullptr; ++piece) {
+    if (!visit(static_cast<const uint8_t*>(*piece))) return false;
+  }
+  return true;
+}
+
+// Appends the PTX entries of `container` to `blob`, which ends in a container's body.
+bool append_ptx(const uint8_t* container, std::string* blob, std::string* why) {
+  return walk_container(container, kUnknownSize, why, [&](const EntryHeader& entry, auto* start) {
+    if (entry.kind != kKindPtx) return true;
+    blob->append(reinterpret_cast<const char*>(start), entry.header_bytes + entry.payload_bytes);
+    return blob->size() <= kImageBytesMax || fail(why, "the image is too large");
+  });
+}
+
+bool flatten_wrapper(const Wrapper& wrapper, std::string* blob, std::string* why) {
+  if (wrapper.container == nullptr) return fail(why, "the wrapper is empty");
+  const size_t bytes =
+      container_bytes(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, why);
+  if (bytes == 0) return false;
+  blob->assign(static_cast<const char*>(wrapper.container), bytes);
+  if (!each_relocatable(wrapper, [&](auto* piece) { return append_ptx(piece, blob, why); })) {
+    return false;
+  }
+  auto header = load<ContainerHeader>(blob->data());
+  header.body_bytes = blob->size() - header.header_bytes;
+  std::memcpy(blob->data(), &header, sizeof header);
+  return true;
+}
+
+// Code for one architecture (sm_90a) or one family (sm_120f) runs on no other.
+bool runs_on(const Image& image, uint32_t capability) {
+  if ((image.flags & kFlagArchSpecific) != 0) return image.arch == capability;
+  if (image.arch > capability) return false;
+  return (image.flags & kFlagFamily) == 0 || image.arch / 10 == capability / 10;
+}
 
 }  // namespace
 
 bool parse_images(const void* image, std::vector<Image>* images, std::string* why) {
   const auto* at = static_cast<const uint8_t*>(image);
   if (image == nullptr) return fail(why, "no image");
-  // The first byte decides whether a word may be read: text can be shorter than a word.
-  if (looks_like_text(at, kUnknownSize) || is_elf(at, kUnknownSize))
+  if (starts_with(at, kUnknownSize, kContainerMagic)) {
+    return read_container(at, kUnknownSize, images, why);
+  }
+  if (!starts_with(at, kUnknownSize, kWrapperMagic)) {
     return read_bare(at, kUnknownSize, images, why);
-  const uint32_t magic = magic_of(at, kUnknownSize);
-  if (magic == kContainerMagic) return read_container(at, kUnknownSize, images, why);
-  if (magic != kWrapperMagic) return fail(why, "neither a fatbin, a cubin nor PTX");
+  }
   const auto wrapper = load<Wrapper>(at);
   if (wrapper.container == nullptr) return fail(why, "the wrapper is empty");
-  if (!read_container(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, images, why))
-    return false;
-  if (wrapper.version >= 2 && wrapper.relocatable != nullptr) {
-    for (const void* const* piece = wrapper.relocatable; *piece != nullptr; ++piece) {
-      if (!read_container(static_cast<const uint8_t*>(*piece), kUnknownSize, images, why))
-        return false;
-    }
-  }
-  return true;
+  const auto read = [&](const uint8_t* piece) {
+    return read_container(piece, kUnknownSize, images, why);
+  };
+  return read(static_cast<const uint8_t*>(wrapper.container)) && each_relocatable(wrapper, read);
 }
 
 bool parse_images(const void* image, size_t size, std::vector<Image>* images, std::string* why) {
+  if (image == nullptr) return fail(why, "no image");
   const auto* at = static_cast<const uint8_t*>(image);
-  if (magic_of(at, size) == kContainerMagic) return read_container(at, size, images, why);
+  if (starts_with(at, size, kContainerMagic)) return read_container(at, size, images, why);
   return read_bare(at, size, images, why);
 }
 
-bool flatten_image(const void* image, std::string* blob, std::string* why) {
+bool check_image(const void* image, size_t size, std::string* why) {
   if (image == nullptr) return fail(why, "no image");
   const auto* at = static_cast<const uint8_t*>(image);
-  if (is_elf(at, kUnknownSize)) {
-    const size_t bytes = elf_bytes(at, kUnknownSize, why);
-    blob->assign(reinterpret_cast<const char*>(at), bytes);
-    return bytes != 0;
+  if (starts_with(at, size, kContainerMagic)) {
+    return walk_container(at, size, why, [](const EntryHeader&, const uint8_t*) { return true; });
+  }
+  if (is_elf(at, size)) return elf_bytes(at, size, why) != 0;
+  return looks_like_text(at, size) || fail(why, "neither a container, a cubin nor PTX");
+}
+
+namespace {
+
+bool flatten(const void* image, std::string* blob, std::string* why) {
+  if (image == nullptr) return fail(why, "no image");
+  const auto* at = static_cast<const uint8_t*>(image);
+  if (starts_with(at, kUnknownSize, kWrapperMagic)) {
+    return flatten_wrapper(load<Wrapper>(at), blob, why);
   }
   if (looks_like_text(at, kUnknownSize)) {
     blob->assign(reinterpret_cast<const char*>(at));
     blob->push_back('\0');
     return true;
   }
-  if (magic_of(at, kUnknownSize) == kWrapperMagic)
-    at = static_cast<const uint8_t*>(load<Wrapper>(at).container);
-  if (at == nullptr) return fail(why, "the wrapper is empty");
-  const size_t bytes = container_bytes(at, kUnknownSize, why);
+  size_t bytes = 0;
+  if (is_elf(at, kUnknownSize)) {
+    bytes = elf_bytes(at, kUnknownSize, why);
+  } else if (starts_with(at, kUnknownSize, kContainerMagic)) {
+    bytes = container_bytes(at, kUnknownSize, why);
+  } else {
+    return fail(why, "neither a fatbin, a cubin nor PTX");
+  }
   blob->assign(reinterpret_cast<const char*>(at), bytes);
   return bytes != 0;
+}
+
+}  // namespace
+
+bool flatten_image(const void* image, std::string* blob, std::string* why) {
+  return flatten(image, blob, why) && check_image(blob->data(), blob->size(), why);
 }
 
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability) {
   const Image* best = nullptr;
   for (const Image& image : images) {
-    if (image.kind != Image::Kind::kPtx || image.arch > capability) continue;
+    if (image.kind != Image::Kind::kPtx || !runs_on(image, capability)) continue;
     if (best == nullptr || image.arch > best->arch) best = &image;
   }
   return best;

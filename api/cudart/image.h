@@ -9,13 +9,13 @@
 
 namespace vgpu::cudart {
 
-// One image out of a container, decompressed.
+// One image out of a container. PTX is decompressed; machine code stays where it is.
 struct Image {
   enum class Kind { kPtx, kCubin, kOther };
   Kind kind = Kind::kOther;
   uint32_t arch = 0;  // 75, 90, 121 …; 0 when the container does not say (bare PTX, bare cubin)
   uint64_t flags = 0;
-  std::string bytes;  // PTX: the text without trailing NULs
+  std::string bytes;  // PTX: the text without trailing NULs; bare cubin: the cubin; else empty
 };
 
 // Upper bounds on what one image may claim; beyond them an image is refused as damaged.
@@ -32,12 +32,16 @@ bool parse_images(const void* image, std::vector<Image>* images, std::string* wh
 // The same for bytes of known length (from the channel): never reads past `size`.
 bool parse_images(const void* image, size_t size, std::vector<Image>* images, std::string* why);
 
-// One blob that stands for the image elsewhere: the container's bytes, the cubin, or the PTX text
-// with its NUL.
+// Whether bytes from a peer may be handed to a driver, which trusts the lengths and pointers in
+// them: a container or cubin that ends within `size`, or text (the caller ends it with a NUL). A
+// wrapper never passes, because it is made of addresses.
+bool check_image(const void* image, size_t size, std::string* why);
+
+// One blob that stands for the image elsewhere: the container's bytes (with the PTX of a wrapper's
+// relocatable list added), the cubin, or the PTX text with its NUL.
 bool flatten_image(const void* image, std::string* blob, std::string* why);
 
-// The PTX with the highest arch that is not above `capability` (121 = 12.1); nullptr when there is
-// none.
+// The PTX with the highest arch that runs on `capability` (121 = 12.1); nullptr when there is none.
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability);
 
 }  // namespace vgpu::cudart

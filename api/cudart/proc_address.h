@@ -9,8 +9,7 @@
 
 namespace vgpu::cudart {
 
-// One symbol: rows of one base name stand together, oldest first, plain ones before per-thread ones
-// of the whole table.
+// One symbol. Rows are sorted: plain ones before per-thread ones, then by name, then oldest first.
 struct SymbolRow {
   const char* base;
   int version;      // first CUDA version that has it
