@@ -61,6 +61,16 @@ def emit_symbols(spec, side):
     return "\n".join(lines) + "\n"
 
 
+def emit_symbol_names(spec):
+    """The same rows with the symbol's name in place of its address, for tests and tools."""
+    lines = [HEAD.replace("#pragma once\n", ""), "// base name, introduced, per-thread form, symbol"]
+    for flag, table in (("false", spec.symbols), ("true", spec.per_thread)):
+        for base in sorted(table):
+            lines += [f'{{"{base}", {version}, {flag}, "{symbol}"}},'
+                      for version, symbol in sorted(table[base])]
+    return "\n".join(lines) + "\n"
+
+
 def emit_declarations(spec):
     lines = [HEAD, "#include <cuda.h>\n#include <cudaProfiler.h>\n\nnamespace vgpu::driver {\n",
              "// One definition per driver function, in shim/<family>.cc or softgpu/api/<family>.cc."]

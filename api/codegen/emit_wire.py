@@ -6,6 +6,7 @@ from model import WIRE_BYTES
 
 CPP = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i32": "int32_t", "f32": "float"}
 FBS = {"u8": "ubyte", "u16": "ushort", "u32": "uint", "u64": "ulong", "i32": "int", "f32": "float"}
+FLATC_KEYWORDS = {"module", "export", "import"}   # flatc puts an underscore behind them
 HEAD = "// Generated from api/spec; do not edit.\n#pragma once\n"
 
 
@@ -90,7 +91,25 @@ def emit_fbs(spec):
         for suffix, fields in (("Args", c.fields), ("Reply", c.result)):
             if not fields:
                 continue
-            lines.append(f"struct {c.name}{suffix} {{")
+            lines.append(f"struct {c.name}{suffix} (force_align: 8) {{")
             lines += [f"  {f.name}:{f'[{FBS[f.wire]}:{f.count}]' if f.count > 1 else FBS[f.wire]};" for f in fields]
             lines.append("}\n")
     return "\n".join(lines)
+
+
+def emit_check(spec):
+    """Rows for tests/abi: fields read through flatc's structs are those written through wire.h."""
+    lines = ["// Generated from api/spec; do not edit."]
+    for c in spec.commands:
+        for suffix, fields in (("Args", c.fields), ("Reply", c.result)):
+            if not fields:
+                continue
+            name = f"{c.name}{suffix}"
+            lines.append(f"CHECK_STRUCT({name})")
+            for f in fields:
+                both = f"{name}, {f.name}, {f.name}{'_' if f.name in FLATC_KEYWORDS else ''}"
+                if f.count > 1:
+                    lines += [f"CHECK_ELEMENT({both}, {i})" for i in range(f.count)]
+                else:
+                    lines.append(f"CHECK_FIELD({both})")
+    return "\n".join(lines) + "\n"

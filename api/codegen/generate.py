@@ -27,6 +27,8 @@ def outputs(spec):
         "softgpu_entry.inc": emit_entry.emit_entries(spec, "softgpu"),
         "shim_symbols.inc": emit_entry.emit_symbols(spec, "shim"),
         "softgpu_symbols.inc": emit_entry.emit_symbols(spec, "softgpu"),
+        "symbol_names.inc": emit_entry.emit_symbol_names(spec),
+        "wire_check.inc": emit_wire.emit_check(spec),
         "exports.map": emit_entry.emit_exports(spec),
         "signature_check.cc": emit_entry.emit_signature_check(spec),
         "shim_generated.inc": emit_calls.emit_shim(spec),
