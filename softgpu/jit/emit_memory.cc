@@ -1,0 +1,176 @@
+// Loads and stores. The shape of the address decides: one load for all, one vector, or a gather.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/jit/emitter.h"
+
+namespace vgpu::softgpu {
+
+namespace {
+
+bool ordered(const ptx::Instruction& in) {
+  return in.has("volatile") || in.has("relaxed") || in.has("acquire") || in.has("release") || in.has("mmio");
+}
+
+}  // namespace
+
+// Host addresses: shared offsets get the window added, symbols stand for their place.
+Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
+  Address a;
+  const bool shared = in.has("shared") || in.has("shared::cta");
+  if (!o.symbol.empty()) {
+    Operand s = o;
+    s.kind = Operand::Kind::kSymbol;
+    a.lane0 = symbol_address(s);
+    a.stride = stride_of(s);
+    const auto own = kernel_.function.variables.find(o.symbol);
+    const auto all = kernel_.module->variables.find(o.symbol);
+    const bool in_window = own != kernel_.function.variables.end() ? own->second.space == ptx::Space::kShared
+                           : all != kernel_.module->variables.end() && all->second.space == ptx::Space::kShared;
+    if (in_window) a.lane0 = b_.CreateAdd(a.lane0, context_field(offsetof(WarpContext, shared), int_type(64)));
+    return a;
+  }
+  Value* window = shared ? context_field(offsetof(WarpContext, shared), int_type(64)) : i64(0);
+  const Value* base_known = nullptr;
+  (void)base_known;
+  if (o.reg < 0) {
+    a.lane0 = b_.CreateAdd(i64(static_cast<uint64_t>(o.integer)), window);
+    return a;
+  }
+  // 32-bit registers hold shared offsets; stride stays exact because the window is far below 4 GiB.
+  a.stride = kernel_.stride[o.reg];
+  Value* v = as(raw_register(o.reg), int_type(64));
+  Value* extra = b_.CreateAdd(window, i64(static_cast<uint64_t>(o.integer)));
+  v = b_.CreateAdd(v, is_vector(v) ? splat(extra) : extra);
+  if (a.stride == Kernel::kNotAffine) {
+    a.lanes = v;
+  } else {
+    a.lane0 = v;
+  }
+  return a;
+}
+
+Emitter::Address Emitter::offset(const Address& a, int64_t bytes) {
+  Address r = a;
+  if (bytes == 0) return r;
+  if (r.lane0 != nullptr) r.lane0 = b_.CreateAdd(r.lane0, i64(static_cast<uint64_t>(bytes)));
+  if (r.lanes != nullptr) r.lanes = b_.CreateAdd(r.lanes, splat(i64(static_cast<uint64_t>(bytes))));
+  return r;
+}
+
+Emitter::Value* Emitter::lanes_of(const Address& a) {
+  if (a.lanes != nullptr) return a.lanes;
+  if (a.stride == 0) return splat(a.lane0);
+  Value* steps = b_.CreateMul(iota(64), splat(i64(static_cast<uint64_t>(a.stride))));
+  return b_.CreateAdd(splat(a.lane0), steps);
+}
+
+Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool is_volatile) {
+  const llvm::Align align(1);  // the processor does not mind, and the address may be anything
+  if (a.lane0 != nullptr && a.stride == 0) {
+    auto* v = b_.CreateAlignedLoad(t, pointer(a.lane0), llvm::Align(bytes));
+    v->setVolatile(is_volatile);
+    return v;
+  }
+  llvm::Type* vector = vector_of(t);
+  if (a.lane0 != nullptr && a.stride == static_cast<int64_t>(bytes) && !is_volatile) {
+    return b_.CreateMaskedLoad(vector, pointer(a.lane0), align, mask_vector(mask_),
+                               llvm::Constant::getNullValue(vector));
+  }
+  Value* addresses = spill(lanes_of(a));
+  auto* out = stack_slot(vector);
+  const std::string helper = "sg_gather" + std::to_string(bytes);
+  call_helper(helper.c_str(), b_.getVoidTy(), {addresses, mask_, out});
+  return b_.CreateLoad(vector, out);
+}
+
+void Emitter::store_element(const Address& a, Value* v, uint32_t bytes, bool is_volatile) {
+  if (a.lane0 != nullptr && a.stride == 0) {
+    if (is_vector(v)) {  // all lanes write one place: the last one wins
+      Value* last = b_.CreateSub(i32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, mask_, b_.getFalse()));
+      v = b_.CreateExtractElement(v, last);
+    }
+    b_.CreateAlignedStore(v, pointer(a.lane0), llvm::Align(bytes))->setVolatile(is_volatile);
+    return;
+  }
+  v = splat(v);
+  if (a.lane0 != nullptr && a.stride == static_cast<int64_t>(bytes) && !is_volatile) {
+    b_.CreateMaskedStore(v, pointer(a.lane0), llvm::Align(1), mask_vector(mask_));
+    return;
+  }
+  Value* addresses = spill(lanes_of(a));
+  auto* from = stack_slot(v->getType());
+  b_.CreateStore(v, from);
+  const std::string helper = "sg_scatter" + std::to_string(bytes);
+  call_helper(helper.c_str(), b_.getVoidTy(), {addresses, mask_, from});
+}
+
+// A loaded value narrower than its register is extended by its type.
+Emitter::Value* Emitter::widen_loaded(Value* v, const Type& t, const Operand& d) {
+  if (d.kind == Operand::Kind::kSink) return v;
+  const unsigned bits = kernel_.function.registers[d.reg].type.bits;
+  if (t.kind == 's' && bits > t.bits) return b_.CreateSExt(v, shaped(int_type(bits), v));
+  return v;
+}
+
+// {a, b[, c, d]} at consecutive addresses: one wide load, then the lanes are pulled apart.
+bool Emitter::load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes) {
+  if (a.lane0 == nullptr || a.stride != static_cast<int64_t>(t.bytes()) * lanes || ordered(in)) return false;
+  llvm::Type* element = int_type(t.bits);
+  auto* wide = llvm::FixedVectorType::get(element, kWarpLanes * lanes);
+  std::vector<int> spread;
+  for (uint32_t i = 0; i < kWarpLanes * lanes; ++i) spread.push_back(static_cast<int>(i / lanes));
+  Value* mask = b_.CreateShuffleVector(mask_vector(mask_), spread);
+  Value* all = b_.CreateMaskedLoad(wide, pointer(a.lane0), llvm::Align(1), mask, llvm::Constant::getNullValue(wide));
+  const auto& parts = in.operands[0].elements;
+  for (uint32_t e = 0; e < lanes; ++e) {
+    std::vector<int> pick;
+    for (uint32_t i = 0; i < kWarpLanes; ++i) pick.push_back(static_cast<int>(i * lanes + e));
+    set(parts[e], widen_loaded(b_.CreateShuffleVector(all, pick), t, parts[e]));
+  }
+  return true;
+}
+
+void Emitter::load(const Instruction& in) {
+  Type t;
+  if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
+  Address a = address(in.operands[1], in);
+  const Operand& d = in.operands[0];
+  // A register that must be a scalar gets one value: the address is uniform then.
+  if (d.kind != Operand::Kind::kVector) {
+    Value* v = load_element(a, int_type(t.bits), t.bytes(), ordered(in));
+    return set(d, widen_loaded(v, t, d));
+  }
+  const auto lanes = static_cast<uint32_t>(d.elements.size());
+  if (load_wide(in, a, t, lanes)) return;
+  std::vector<Value*> values;  // all loads before the first write: a destination may be part of the address
+  for (uint32_t i = 0; i < lanes; ++i) {
+    values.push_back(load_element(offset(a, static_cast<int64_t>(i) * t.bytes()), int_type(t.bits), t.bytes(), ordered(in)));
+  }
+  for (uint32_t i = 0; i < lanes; ++i) set(d.elements[i], widen_loaded(values[i], t, d.elements[i]));
+}
+
+void Emitter::store(const Instruction& in) {
+  Type t;
+  if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
+  const Address a = address(in.operands[0], in);
+  const Operand& from = in.operands[1];
+  const Type bits{'b', t.bits};
+  if (in.has("release")) b_.CreateFence(llvm::AtomicOrdering::Release);
+  if (from.kind != Operand::Kind::kVector) {
+    return store_element(a, get(from, t.is_float() && from.kind != Operand::Kind::kRegister ? t : bits), t.bytes(), ordered(in));
+  }
+  for (size_t i = 0; i < from.elements.size(); ++i) {
+    const Operand& e = from.elements[i];
+    Value* v = get(e, t.is_float() && e.kind != Operand::Kind::kRegister ? t : bits);
+    store_element(offset(a, static_cast<int64_t>(i) * t.bytes()), v, t.bytes(), ordered(in));
+  }
+}
+
+void Emitter::prefetch(const Instruction&) {}
+
+void Emitter::fence(const Instruction& in) {
+  const bool block_only = in.has("cta");
+  b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent,
+                 block_only ? llvm::SyncScope::SingleThread : llvm::SyncScope::System);
+}
+
+}  // namespace vgpu::softgpu
