@@ -6,7 +6,7 @@
 #include <string>
 
 #include "softgpu/exec/warp_context.h"
-#include "softgpu/exec/device_services.h"
+#include "softgpu/exec/block_services.h"
 #include "softgpu/jit/runtime.h"
 
 namespace vgpu::softgpu {
@@ -106,7 +106,7 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format, const
         text.add(f++, 1);
       }
     }
-    warp->services->print({text.bytes, text.size});
+    warp->services->device->print({text.bytes, text.size});
     const int count = static_cast<int>(text.size);
     if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &count, sizeof count);
   }
@@ -115,13 +115,13 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format, const
 void allocate(WarpContext* warp, uint32_t mask, const uint64_t* bytes, const uint64_t* result) {
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
-    const uint64_t address = warp->services->heap_alloc(load<uint64_t>(bytes[lane]));
+    const uint64_t address = warp->services->device->heap_alloc(load<uint64_t>(bytes[lane]));
     if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &address, sizeof address);
   }
 }
 
 void release(WarpContext* warp, uint32_t mask, const uint64_t* address) {
-  for (uint32_t m = mask; m != 0; m &= m - 1) warp->services->heap_free(load<uint64_t>(address[__builtin_ctz(m)]));
+  for (uint32_t m = mask; m != 0; m &= m - 1) warp->services->device->heap_free(load<uint64_t>(address[__builtin_ctz(m)]));
 }
 
 // file:line: function: block: […], thread: […] Assertion `…` failed.
@@ -135,7 +135,7 @@ void report_assert(WarpContext* warp, uint32_t mask, const uint64_t* message, co
                                 reinterpret_cast<const char*>(load<uint64_t>(function[lane])), warp->ctaid[0], warp->ctaid[1],
                                 warp->ctaid[2], warp->tid[0][lane], warp->tid[1][lane], warp->tid[2][lane],
                                 reinterpret_cast<const char*>(load<uint64_t>(message[lane])));
-    if (n > 0) warp->services->assert_failed({text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1});
+    if (n > 0) warp->services->device->assert_failed({text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1});
   }
 }
 
