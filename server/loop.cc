@@ -1,0 +1,74 @@
+// Guest and server in one process. Nothing is ever torn down: the process's end does that.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/loop.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "api/driver_loader.h"
+#include "base/env.h"
+#include "op.h"
+#include "server/serve.h"
+
+namespace vgpu::shim {
+namespace {
+
+constexpr uint64_t kLoopGrantBytes = uint64_t{1} << 30;
+
+struct LoopServer {
+  DriverTable driver;
+  std::unique_ptr<server::Device> device;
+  std::unique_ptr<protocol::WorkerChannel> channel;
+  protocol::HelloReply reply;
+};
+
+protocol::Attachment refused(Status status) {
+  protocol::Attachment attachment;
+  attachment.cuda_error = protocol::kCudaNoDevice;
+  attachment.status = std::move(status);
+  return attachment;
+}
+
+}  // namespace
+
+protocol::Attachment attach_loop(const protocol::Hello& hello) {
+  static std::atomic<bool> taken{false};
+  if (taken.exchange(true)) {
+    return refused(Status(StatusCode::kAlreadyExists, "loop: has its session already"));
+  }
+  if (Status ok = protocol::check_hello(hello, kWireHash, server::kServerVersion); !ok.ok()) {
+    return refused(ok);
+  }
+  auto* server = new LoopServer;  // NOLINT: lives as long as the process
+  const std::string path(env_text("VGPU_SOFT_DRIVER").value_or(VGPU_SOFT_DRIVER_PATH));
+  if (const char* error = load_driver_table(path.c_str(), &server->driver); error != nullptr) {
+    return refused(Status(StatusCode::kNotFound, path + ": " + error));
+  }
+  auto device = server::Device::open(&server->driver);
+  if (!device.ok()) return refused(device.status());
+  server->device = std::make_unique<server::Device>(std::move(*device));
+  // Guest and driver share one address space, so only one of them can hold a range: slabs are lent.
+  protocol::Hello without_ranges = hello;
+  without_ranges.device_ranges.clear();
+  server->reply =
+      server::make_reply(server->device.get(), without_ranges,
+                         hello.memory_bytes != 0 ? hello.memory_bytes : kLoopGrantBytes, 1, "soft");
+  auto pair = protocol::make_loop(server->reply.sizes);
+  if (!pair.ok()) return refused(pair.status());
+  auto worker = protocol::WorkerChannel::create(std::move(pair->worker));
+  if (!worker.ok()) return refused(worker.status());
+  auto guest = protocol::GuestChannel::open(std::move(pair->guest));
+  if (!guest.ok()) return refused(guest.status());
+  server->channel = std::move(*worker);
+  std::thread([server] {
+    (void)server::serve_guest(&server->driver, server->device.get(), server->reply,
+                              server->channel.get(), nullptr);
+  }).detach();
+  protocol::Attachment attachment;
+  attachment.reply = server->reply;
+  attachment.channel = std::move(*guest);
+  return attachment;
+}
+
+}  // namespace vgpu::shim

@@ -1,0 +1,174 @@
+// Turns bytes into records: mostly well-formed ones, so that the handlers are reached.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/session_script.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "server/serve.h"
+#include "tests/support/guest.h"
+
+namespace vgpu::testing {
+namespace {
+
+struct Shape {
+  uint16_t op;
+  uint32_t args_bytes;
+};
+
+#define SHAPE(name) \
+  { static_cast<uint16_t>(Op::k##name), sizeof(wire::name##Args) }
+constexpr Shape kShapes[] = {
+    SHAPE(ContextBind),
+    SHAPE(ContextCreate),
+    SHAPE(ContextDestroy),
+    SHAPE(PrimaryRetain),
+    SHAPE(PrimaryReset),
+    SHAPE(ContextSynchronize),
+    SHAPE(ContextSetLimit),
+    SHAPE(ContextGetLimit),
+    SHAPE(StreamCreate),
+    SHAPE(StreamDestroy),
+    SHAPE(StreamWaitEvent),
+    SHAPE(StreamSynchronize),
+    SHAPE(StreamQuery),
+    SHAPE(EventCreate),
+    SHAPE(EventDestroy),
+    SHAPE(EventRecord),
+    SHAPE(EventQuery),
+    SHAPE(EventSynchronize),
+    SHAPE(EventElapsed),
+    SHAPE(MemMap),
+    SHAPE(MemCredit),
+    SHAPE(FreeFence),
+    SHAPE(SlabLend),
+    SHAPE(MemAllocForward),
+    SHAPE(MemFreeForward),
+    SHAPE(HostUnmap),
+    SHAPE(CopyToDevice),
+    SHAPE(CopyFromDevice),
+    SHAPE(CopyDevice),
+    SHAPE(CopyToDeviceInPlace),
+    SHAPE(CopyFromDeviceInPlace),
+    SHAPE(Fill),
+    SHAPE(ImageChunk),
+    SHAPE(ModuleLoad),
+    SHAPE(LayoutFetch),
+    SHAPE(ModuleUnload),
+    SHAPE(ModuleGlobal),
+    SHAPE(FunctionSetAttribute),
+    SHAPE(FunctionSetCacheConfig),
+    SHAPE(Launch),
+};
+#undef SHAPE
+
+constexpr size_t kRecordsMax = 64;
+constexpr uint64_t kMiB = 1 << 20;
+
+class Bytes {
+ public:
+  explicit Bytes(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  bool empty() const { return rest_.empty(); }
+  uint8_t next() {
+    if (rest_.empty()) return 0;
+    const uint8_t byte = rest_[0];
+    rest_ = rest_.subspan(1);
+    return byte;
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+// One byte says what an 8-byte word of a struct is: a value that means something, or a raw number.
+uint64_t word(Bytes* in, uint64_t base) {
+  const uint64_t meaningful[] = {0,
+                                 1,
+                                 2,
+                                 4,
+                                 16,
+                                 4096,
+                                 2 * kMiB,
+                                 4 * kMiB,
+                                 kContextId,
+                                 stream_id(0),
+                                 stream_id(1),
+                                 event_id(0),
+                                 event_id(1),
+                                 base,
+                                 base + 2 * kMiB,
+                                 base + 4 * kMiB - 8,
+                                 ~uint64_t{0},
+                                 uint64_t{1} << 63,
+                                 SlotId::make(4, 1, 0),
+                                 SlotId::make(8, 1, 0)};
+  const uint8_t kind = in->next();
+  if (kind < 230) return meaningful[kind % std::size(meaningful)];
+  uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value = value << 8 | in->next();
+  return value;
+}
+
+// False when the ring has no room: nothing reads it yet.
+bool write_one(protocol::Producer* producer, Bytes* in, uint64_t base, uint64_t* ring_bytes) {
+  const uint8_t choice = in->next();
+  Shape shape = kShapes[choice % std::size(kShapes)];
+  if (choice >= 250) shape = {in->next(), in->next()};
+  const uint8_t tail = in->next();
+  const uint32_t blob_bytes = (tail & 7) == 0 ? tail * 4u : 0;
+  const uint32_t reply = (tail & 8) != 0 ? tail % protocol::kReplySlots : protocol::kNoReply;
+  const uint32_t bytes =
+      protocol::round_up_to_record(sizeof(protocol::RecordHeader) + shape.args_bytes + blob_bytes);
+  if (*ring_bytes + bytes + protocol::kRecordBytesMax > protocol::kRingBytesMin) return false;
+  *ring_bytes += bytes;
+  std::byte* place = producer->reserve(bytes);
+  if (place == nullptr) return false;
+  std::memset(place, tail, bytes);
+  const protocol::RecordHeader header{bytes, shape.op, 0, blob_bytes, reply};
+  std::memcpy(place, &header, sizeof(header));
+  for (uint32_t at = 0; at + 8 <= shape.args_bytes; at += 8) {
+    const uint64_t value = word(in, base);
+    std::memcpy(place + sizeof(header) + at, &value, sizeof(value));
+  }
+  producer->commit();
+  return true;
+}
+
+}  // namespace
+
+ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input) {
+  ScriptResult result;
+  auto device = server::Device::open(driver);
+  if (!device.ok()) return result;
+  device->reserve_ahead();
+  protocol::HelloReply reply = server::make_reply(&*device, test_hello(), 64 * kMiB, 1, "test");
+  reply.sizes = {protocol::kRingBytesMin, protocol::kSlabBytesMin, protocol::kSlabBytesMin};
+  auto pair = protocol::make_loop(reply.sizes);
+  auto worker = protocol::WorkerChannel::create(std::move(pair->worker));
+  auto guest_channel = protocol::GuestChannel::open(std::move(pair->guest));
+  Guest guest(guest_channel->get());
+  Bytes bytes(input);
+  if (bytes.next() % 8 != 0) {
+    guest.enter_context();
+    wire::MemMapArgs map;
+    map.address = reply.device_range.base;
+    map.bytes = 4 * kMiB;
+    guest.post(Op::kMemMap, map);
+  }
+  uint64_t ring_bytes = 0;
+  while (!bytes.empty() && result.records < kRecordsMax &&
+         write_one(&(*guest_channel)->producer(), &bytes, reply.device_range.base, &ring_bytes)) {
+    ++result.records;
+  }
+  (*worker)->mark_dead();  // the session ends when it has read all that was published
+  result.malformed = server::serve_guest(driver, &*device, reply, worker->get(), nullptr) ==
+                     server::SessionEnd::kMalformed;
+  if (reply.device_range.bytes != 0) {
+    (void)driver->cuMemAddressFree(reply.device_range.base, reply.device_range.bytes);
+  }
+  return result;
+}
+
+}  // namespace vgpu::testing

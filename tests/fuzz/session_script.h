@@ -1,0 +1,27 @@
+// Bytes as a hostile guest: every input becomes a sequence of records for one session.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_TESTS_FUZZ_SESSION_SCRIPT_H_
+#define VGPU_TESTS_FUZZ_SESSION_SCRIPT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "driver_table.h"
+
+namespace vgpu::testing {
+
+// What came of a script, so that a test can see that it reached something.
+struct ScriptResult {
+  uint64_t records = 0;    // written
+  bool malformed = false;  // the session ended because of one of them
+};
+
+// Runs the records of `input` through a session on `driver` (the memory double) in this thread.
+// Whatever the bytes say, nothing outside the session's own memory may be touched: sanitizers and
+// the double's real mappings notice.
+ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input);
+
+}  // namespace vgpu::testing
+
+#endif  // VGPU_TESTS_FUZZ_SESSION_SCRIPT_H_
