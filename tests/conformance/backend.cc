@@ -1,0 +1,160 @@
+// Starting and loading back ends.
+// SPDX-License-Identifier: Apache-2.0
+#include "backend.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "api/driver_loader.h"
+#include "base/clock.h"
+
+namespace vgpu::conformance {
+namespace {
+
+constexpr uint64_t kServerStartNsMax = 20'000'000'000;
+constexpr uint64_t kChildNsMax = 60'000'000'000;
+constexpr int kPollMs = 2;
+
+struct ServerState {
+  pid_t pid = -1;
+  std::string folder;
+};
+ServerState g_server;  // the suite's process owns at most one
+
+[[noreturn]] void die(const std::string& text) {
+  std::fprintf(stderr, "conformance: %s\n", text.c_str());
+  tear_down_backend();
+  std::exit(2);
+}
+
+std::string backend_name() {
+  const char* name = std::getenv("VGPU_TEST_BACKEND");
+  return name != nullptr ? name : "direct";
+}
+
+std::string library_path() {
+  const std::string name = backend_name();
+  if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
+  if (name == "loop") return VGPU_LOOP_LIBRARY;
+  if (name == "shm") return VGPU_GUEST_LIBRARY;
+  if (name == "cuda") return "libcuda.so.1";
+  die("VGPU_TEST_BACKEND must be direct, loop, shm or cuda, not " + name);
+}
+
+pid_t spawn(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  return pid;
+}
+
+// Waits for the end of a child: its exit code, 128 + signal, or 124 after killing it at the limit.
+int wait_for(pid_t pid, uint64_t limit_ns) {
+  const uint64_t start = monotonic_ns();
+  int status = 0;
+  while (::waitpid(pid, &status, WNOHANG) == 0) {
+    if (monotonic_ns() - start > limit_ns) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, &status, 0);
+      return 124;
+    }
+    ::poll(nullptr, 0, kPollMs);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void start_server() {
+  std::array<char, 64> folder{"/tmp/vgpu-conformance-XXXXXX"};
+  if (::mkdtemp(folder.data()) == nullptr) die("mkdtemp failed");
+  g_server.folder = folder.data();
+  const std::string socket = g_server.folder + "/vgpud.sock";
+  const std::string address = "unix:" + socket;
+  g_server.pid = spawn({VGPU_VGPUD, "--listen", address, "--driver", "soft"});
+  const uint64_t start = monotonic_ns();
+  while (::access(socket.c_str(), F_OK) != 0) {
+    if (::waitpid(g_server.pid, nullptr, WNOHANG) != 0) {
+      g_server.pid = -1;
+      die("vgpud ended before it listened");
+    }
+    if (monotonic_ns() - start > kServerStartNsMax) die("vgpud does not listen");
+    ::poll(nullptr, 0, kPollMs);
+  }
+  ::setenv("VGPU_SERVER", address.c_str(), 1);
+}
+
+}  // namespace
+
+void set_up_backend() {
+  if (std::getenv("VGPU_TEST_CHILD") != nullptr) return;  // the parent has done it
+  const std::string path = library_path();
+  if (path.find('/') != std::string::npos && ::access(path.c_str(), R_OK) != 0) {
+    die(path + " is not built");
+  }
+  if (backend_name() == "shm") start_server();
+  if (backend_name() == "loop") {
+    ::setenv("VGPU_SERVER", "loop:", 1);
+    ::setenv("VGPU_SOFT_DRIVER", VGPU_SOFTGPU_LIBRARY, 0);
+  }
+}
+
+void tear_down_backend() {
+  if (g_server.pid > 0) {
+    ::kill(g_server.pid, SIGTERM);
+    if (wait_for(g_server.pid, kServerStartNsMax) == 124) {
+      std::fprintf(stderr, "conformance: vgpud did not end on SIGTERM\n");
+    }
+    g_server.pid = -1;
+  }
+  if (!g_server.folder.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(g_server.folder, ignored);
+    g_server.folder.clear();
+  }
+}
+
+const DriverTable& driver() {
+  static const DriverTable* const table = [] {
+    auto* made = new DriverTable;
+    const char* error = load_driver_table(library_path().c_str(), made);
+    if (error != nullptr) die(error);
+    return made;
+  }();
+  return *table;
+}
+
+int run_in_fresh_process(const std::string& test) {
+  ::setenv("VGPU_TEST_CHILD", "1", 1);
+  const pid_t pid = spawn({"/proc/self/exe", "--gtest_also_run_disabled_tests",
+                           "--gtest_filter=" + test, "--gtest_brief=1"});
+  ::unsetenv("VGPU_TEST_CHILD");
+  return pid < 0 ? 127 : wait_for(pid, kChildNsMax);
+}
+
+std::string result_name(CUresult result) {
+  const char* name = nullptr;
+  if (driver().cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) {
+    return "error " + std::to_string(static_cast<int>(result));
+  }
+  return name;
+}
+
+}  // namespace vgpu::conformance

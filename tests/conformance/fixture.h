@@ -1,0 +1,157 @@
+// The ground that the tests of all families stand on: a current context, a module, a closed gate.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_TESTS_CONFORMANCE_FIXTURE_H_
+#define VGPU_TESTS_CONFORMANCE_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "backend.h"
+
+namespace vgpu::conformance {
+
+// Kernels: fill(out, n, value): out[i] = value; add(data, n, value): data[i] += value;
+// where(out): out[global thread] = block << 16 | thread, over three dimensions;
+// gate(flag): waits until *flag (host memory) is not 0; poke(address): stores a 1 there;
+// sum(out, in): dynamic shared memory of one block. Global: .global u32 counter = 7.
+extern const char kKernels[];
+
+// The device's primary context is current.
+class ContextTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(cuInit(0));
+    ASSERT_OK(cuDeviceGet(&device_, 0));
+    ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, device_));
+    ASSERT_OK(cuCtxSetCurrent(context_));
+  }
+  void TearDown() override {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    EXPECT_OK(cuCtxSynchronize());
+    EXPECT_OK(cuCtxSetCurrent(nullptr));
+    EXPECT_OK(cuDevicePrimaryCtxRelease_v2(device_));
+  }
+  CUdevice device_ = -1;
+  CUcontext context_ = nullptr;
+};
+
+// And the kernels above are loaded.
+class KernelTest : public ContextTest {
+ protected:
+  void SetUp() override {
+    ContextTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(cuModuleLoadData(&module_, kKernels));
+  }
+  void TearDown() override {
+    if (module_ != nullptr) EXPECT_OK(cuModuleUnload(module_));
+    ContextTest::TearDown();
+  }
+  CUfunction function(const char* name) {
+    CUfunction found = nullptr;
+    EXPECT_OK(cuModuleGetFunction(&found, module_, name));
+    return found;
+  }
+  // Launches fill or add over n words.
+  CUresult launch(const char* name, CUstream stream, CUdeviceptr data, uint32_t n, uint32_t value) {
+    void* params[] = {&data, &n, &value};
+    return driver().cuLaunchKernel(function(name), (n + 127) / 128, 1, 1, 128, 1, 1, 0, stream,
+                                   params, nullptr);
+  }
+  CUmodule module_ = nullptr;
+};
+
+// Device memory of n words, freed at the end.
+class Words {
+ public:
+  explicit Words(size_t n) : n_(n) { EXPECT_OK(cuMemAlloc_v2(&address_, n * 4)); }
+  ~Words() { EXPECT_OK(cuMemFree_v2(address_)); }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  CUdeviceptr at(size_t index = 0) const { return address_ + index * 4; }
+  size_t bytes() const { return n_ * 4; }
+  std::vector<uint32_t> read() const {
+    std::vector<uint32_t> values(n_, 0xdeadbeef);
+    EXPECT_OK(cuMemcpyDtoH_v2(values.data(), address_, bytes()));
+    return values;
+  }
+  void write(const std::vector<uint32_t>& values) const {
+    EXPECT_OK(cuMemcpyHtoD_v2(address_, values.data(), bytes()));
+  }
+
+ private:
+  size_t n_;
+  CUdeviceptr address_ = 0;
+};
+
+// A kernel that holds a stream until open() is called: makes "not ready" certain.
+class Gate {
+ public:
+  Gate(CUfunction gate, CUstream stream) {
+    void* memory = nullptr;
+    EXPECT_OK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    flag_ = static_cast<uint32_t*>(memory);
+    *flag_ = 0;
+    CUdeviceptr address = 0;
+    EXPECT_OK(cuMemHostGetDevicePointer_v2(&address, flag_, 0));
+    void* params[] = {&address};
+    EXPECT_OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+    stream_ = stream;
+  }
+  ~Gate() {
+    open();
+    EXPECT_OK(cuStreamSynchronize(stream_));
+    EXPECT_OK(cuMemFreeHost(flag_));
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  // Release: what the host wrote before is seen by the kernel that goes on.
+  void open() { __atomic_store_n(flag_, 1, __ATOMIC_RELEASE); }
+
+ private:
+  uint32_t* flag_ = nullptr;
+  CUstream stream_ = nullptr;
+};
+
+// A stream or event that ends with the scope.
+class Stream {
+ public:
+  explicit Stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
+    EXPECT_OK(cuStreamCreate(&stream_, flags));
+  }
+  ~Stream() { EXPECT_OK(cuStreamDestroy_v2(stream_)); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator CUstream() const { return stream_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  CUstream stream_ = nullptr;
+};
+class Event {
+ public:
+  explicit Event(unsigned flags = CU_EVENT_DEFAULT) { EXPECT_OK(cuEventCreate(&event_, flags)); }
+  ~Event() { EXPECT_OK(cuEventDestroy_v2(event_)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator CUevent() const { return event_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  CUevent event_ = nullptr;
+};
+
+// A handle that nobody gave out: aligned, and readable, so that a look behind it shows nothing.
+template <typename Handle>
+Handle garbage_handle() {
+  alignas(64) static uint64_t bytes[64] = {0x1234567812345678};
+  return reinterpret_cast<Handle>(bytes);
+}
+
+// An address that no allocation has.
+inline constexpr CUdeviceptr kNowhere = 0x40;
+
+}  // namespace vgpu::conformance
+
+#endif  // VGPU_TESTS_CONFORMANCE_FIXTURE_H_

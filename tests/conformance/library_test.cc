@@ -1,0 +1,103 @@
+// Libraries and kernels: modules that belong to no context.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "fixture.h"
+
+namespace vgpu::conformance {
+namespace {
+
+class LibraryTest : public ContextTest {
+ protected:
+  void SetUp() override {
+    ContextTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(cuLibraryLoadData(&library_, kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  }
+  void TearDown() override {
+    if (library_ != nullptr) EXPECT_OK(cuLibraryUnload(library_));
+    ContextTest::TearDown();
+  }
+  CUlibrary library_ = nullptr;
+};
+
+TEST_F(LibraryTest, Kernels) {
+  CUkernel kernel = nullptr;
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library_, "fill"));
+  EXPECT_CU(cuLibraryGetKernel(&kernel, library_, "nothing"), CUDA_ERROR_NOT_FOUND);
+  EXPECT_CU(cuLibraryGetKernel(nullptr, library_, "fill"), CUDA_ERROR_INVALID_VALUE);
+  const char* name = nullptr;
+  EXPECT_OK(cuKernelGetName(&name, kernel));
+  EXPECT_EQ(std::string(name), "fill");
+  CUlibrary owner = nullptr;
+  EXPECT_OK(cuKernelGetLibrary(&owner, kernel));
+  EXPECT_EQ(owner, library_);
+  unsigned count = 0;
+  EXPECT_OK(cuLibraryGetKernelCount(&count, library_));
+  EXPECT_EQ(count, 6U);
+  std::vector<CUkernel> all(count);
+  EXPECT_OK(cuLibraryEnumerateKernels(all.data(), count, library_));
+  EXPECT_NE(std::find(all.begin(), all.end(), kernel), all.end());
+}
+
+TEST_F(LibraryTest, LaunchAsFunctionAndAsKernel) {
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library_, "fill"));
+  ASSERT_OK(cuKernelGetFunction(&function, kernel));
+  const Words words(32);
+  CUdeviceptr out = words.at();
+  uint32_t n = 32, value = 1;
+  void* params[] = {&out, &n, &value};
+  for (CUfunction each : {function, reinterpret_cast<CUfunction>(kernel)}) {
+    ++value;
+    EXPECT_OK(cuLaunchKernel(each, 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr));
+    EXPECT_EQ(words.read(), std::vector<uint32_t>(32, value));
+  }
+}
+
+TEST_F(LibraryTest, GlobalsAndModule) {
+  CUdeviceptr address = 0, same = 0;
+  size_t bytes = 0;
+  ASSERT_OK(cuLibraryGetGlobal(&address, &bytes, library_, "counter"));
+  EXPECT_EQ(bytes, 4U);
+  CUmodule module = nullptr;
+  ASSERT_OK(cuLibraryGetModule(&module, library_));
+  EXPECT_OK(cuModuleGetGlobal_v2(&same, &bytes, module, "counter"));
+  EXPECT_EQ(same, address);
+  EXPECT_CU(cuLibraryGetGlobal(&address, &bytes, library_, "nothing"), CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_F(LibraryTest, KernelAttributes) {
+  CUkernel kernel = nullptr;
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library_, "add"));
+  int value = -1;
+  EXPECT_OK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device_));
+  EXPECT_GE(value, 32);
+  EXPECT_OK(
+      cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 2048, kernel, device_));
+  EXPECT_OK(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_NONE, device_));
+  size_t offset = 9, bytes = 9;
+  EXPECT_OK(cuKernelGetParamInfo(kernel, 1, &offset, &bytes));
+  EXPECT_EQ(offset, 8U);
+  EXPECT_EQ(bytes, 4U);
+}
+
+TEST_F(LibraryTest, BadInput) {
+  CUlibrary library = nullptr;
+  EXPECT_CU(cuLibraryLoadData(nullptr, kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuLibraryLoadData(&library, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuLibraryLoadFromFile(&library, "/nonexistent/file", nullptr, nullptr, 0, nullptr,
+                                  nullptr, 0),
+            CUDA_ERROR_FILE_NOT_FOUND);
+  EXPECT_CU(cuLibraryUnload(garbage_handle<CUlibrary>()), CUDA_ERROR_INVALID_HANDLE);
+  CUkernel kernel = nullptr;
+  EXPECT_CU(cuLibraryGetKernel(&kernel, garbage_handle<CUlibrary>(), "fill"),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
+}  // namespace
+}  // namespace vgpu::conformance
