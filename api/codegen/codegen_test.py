@@ -15,7 +15,11 @@ import emit_wire  # noqa: E402
 import model  # noqa: E402
 
 TYPES = (HERE.parent / "spec" / "types.toml").read_text()
-SYMBOLS = '[plain]\ncuFoo = [[2000, "cuFoo"]]\n[per_thread]\n'
+SYMBOLS = """[plain]
+cuFoo = [[2000, "cuFoo"]]
+[per_thread]
+cuFoo = [[7000, "cuFoo_ptsz"]]
+"""
 
 
 def load(text, name="stream", lock=""):
@@ -23,7 +27,9 @@ def load(text, name="stream", lock=""):
         path = Path(folder)
         (path / "types.toml").write_text(TYPES)
         (path / "symbols.toml").write_text(SYMBOLS)
-        (path / f"{name}.toml").write_text(f'family = "{name}"\n' + text if "family" not in text else text)
+        (path / f"{name}.toml").write_text(
+            f'family = "{name}"\n' + text if "family" not in text else text
+        )
         if lock:
             (path / "opcodes.lock").write_text(lock)
         return model.load(path)
@@ -51,7 +57,10 @@ class Refusals(unittest.TestCase):
         self.refuses(GOOD + 'arg.nobody = "in bytes[Flags]"\n', "does not exist")
 
     def test_size_expression_names_no_argument(self):
-        self.refuses('[cuFoo]\nid = 1\nc = "const void *data, size_t n"\narg.data = "in bytes[m]"\n', "names no argument")
+        self.refuses(
+            '[cuFoo]\nid = 1\nc = "const void *data, size_t n"\narg.data = "in bytes[m]"\n',
+            "names no argument",
+        )
 
     def test_unknown_key(self):
         self.refuses(GOOD + 'colour = "red"\n', "unknown key")
@@ -81,18 +90,35 @@ class Refusals(unittest.TestCase):
     def test_unknown_wire_type(self):
         self.refuses('[Bind]\nid = 1\nfields = "u65 a"\n', "is no field", name="channel")
 
+    def test_symbol_claimed_twice(self):
+        self.refuses(GOOD + '[[refused]]\nwhy = "no"\nfunctions = ["cuFoo"]\n', "claimed twice")
+
+    def test_symbol_that_nobody_exports(self):
+        self.refuses(GOOD + 'also = ["cuFoo_v9"]\n', "unknown to symbols.toml")
+
+    def test_symbol_without_a_home(self):
+        self.refuses("", "no family says")
+
     def test_result_without_reply(self):
-        self.refuses('[Bind]\nid = 1\nfields = "u64 a"\nresult = "u64 b"\nreply = "none"\n', "with a result", name="channel")
+        self.refuses(
+            '[Bind]\nid = 1\nfields = "u64 a"\nresult = "u64 b"\nreply = "none"\n',
+            "with a result",
+            name="channel",
+        )
 
     def test_cost_names_no_field(self):
-        self.refuses('[Bind]\nid = 1\nfields = "u64 a"\ncost = "copy b"\n', "names no field", name="channel")
+        self.refuses(
+            '[Bind]\nid = 1\nfields = "u64 a"\ncost = "copy b"\n', "names no field", name="channel"
+        )
 
 
 class Output(unittest.TestCase):
     def test_layout_is_aligned_and_padded(self):
         rows, size = emit_wire.layout(model.parse_fields("u32 a; u64 b; u16 c", "t"))
-        self.assertEqual([(f.name if f else None, o) for f, o, _ in rows],
-                         [("a", 0), (None, 4), ("b", 8), ("c", 16), (None, 18)])
+        self.assertEqual(
+            [(f.name if f else None, o) for f, o, _ in rows],
+            [("a", 0), (None, 4), ("b", 8), ("c", 16), (None, 18)],
+        )
         self.assertEqual(size, 24)
 
     def test_hash_follows_the_wire(self):
@@ -105,19 +131,30 @@ class Output(unittest.TestCase):
         self.assertIn("hStream = ::vgpu::driver::per_thread(hStream)", text)
 
     def test_both_halves_of_a_generated_function(self):
-        spec = load('[cuFoo]\nid = 1\nc = "const void *data, size_t n, int *out"\narg.data = "in bytes[n]"\n')
+        spec = load(
+            '[cuFoo]\nid = 1\nc = "const void *data, size_t n, int *out"\n'
+            'arg.data = "in bytes[n]"\n'
+        )
         self.assertIn("call.blob(data, n);", emit_calls.emit_shim(spec))
         server = emit_calls.emit_server(spec)
         self.assertIn("record.blob().size() < a.n", server)
-        self.assertIn("session.driver().cuFoo(record.blob().data(), static_cast<size_t>(a.n), &out)", server)
+        self.assertIn(
+            "session.driver().cuFoo(record.blob().data(), static_cast<size_t>(a.n), &out)", server
+        )
 
     def test_checked_in_files_are_current(self):
-        done = subprocess.run([sys.executable, str(HERE / "generate.py"), "--check"], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, str(HERE / "generate.py"), "--check"], capture_output=True, text=True
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_every_symbol_has_a_home(self):
         spec = model.load(HERE.parent / "spec")
-        homes = {s for f in spec.functions for s in [*f.symbols(), f.per_thread]} | set(spec.later) | set(spec.refused)
+        homes = (
+            {s for f in spec.functions for s in [*f.symbols(), f.per_thread]}
+            | set(spec.later)
+            | set(spec.refused)
+        )
         plain = {s for rows in spec.symbols.values() for _, s in rows}
         self.assertEqual(plain - homes, set())
         self.assertEqual(len(emit_entry.all_symbols(spec)), 637)

@@ -40,19 +40,35 @@ def emit_coverage(spec, tests):
     for rows in families.values():
         for row in rows:
             counts[row[1]] += 1
-    out = ["# Coverage of the CUDA driver API", "",
-           "Generated from `api/spec` by the build; do not edit. What is not served returns `CUDA_ERROR_NOT_SUPPORTED`",
-           "(`NOT_FOUND` from `cuGetProcAddress`).", "", "| state | symbols |", "|---|---|"]
-    out += [f"| {state} | {n} |" for state, n in sorted(counts.items())] + [f"| **all** | **{len(symbols)}** |", ""]
+    out = [
+        "# Coverage of the CUDA driver API",
+        "",
+        "Generated from `api/spec` by the build; do not edit. What is not served returns "
+        "`CUDA_ERROR_NOT_SUPPORTED`",
+        "(`NOT_FOUND` from `cuGetProcAddress`).",
+        "",
+        "| state | symbols |",
+        "|---|---|",
+    ]
+    out += [f"| {state} | {n} |" for state, n in sorted(counts.items())] + [
+        f"| **all** | **{len(symbols)}** |",
+        "",
+    ]
     for family in sorted(families):
         out += [f"## {family}", "", "| symbol | state | shim | note |", "|---|---|---|---|"]
-        out += [f"| `{s}` | {state} | {kind} | {note} |" for s, state, kind, note in sorted(families[family])] + [""]
+        out += [
+            f"| `{s}` | {state} | {kind} | {note} |"
+            for s, state, kind, note in sorted(families[family])
+        ] + [""]
     return "\n".join(out)
 
 
 def emit_lock(spec, old):
     """The lock with new numbers added; what was given stays for ever."""
     numbers = {**old, **{c.name: c.id for c in spec.commands}}
-    lines = ["# Numbers of commands: given once, never reused. Written by api/codegen/generate.py --update."]
+    lines = [
+        "# Numbers of commands: given once, never reused. "
+        "Written by api/codegen/generate.py --update."
+    ]
     lines += [f"0x{n:04x} {name}" for name, n in sorted(numbers.items(), key=lambda x: x[1])]
     return "\n".join(lines) + "\n"

@@ -1,12 +1,19 @@
-# Makes op.h, wire.h (plain structs with checked layout) and commands.fbs (the same structs for FlatBuffers).
+# Makes op.h, wire.h (plain structs with checked layout) and commands.fbs (the same as a schema).
 # SPDX-License-Identifier: Apache-2.0
 import hashlib
 
 from model import WIRE_BYTES
 
-CPP = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i32": "int32_t", "f32": "float"}
+CPP = {
+    "u8": "uint8_t",
+    "u16": "uint16_t",
+    "u32": "uint32_t",
+    "u64": "uint64_t",
+    "i32": "int32_t",
+    "f32": "float",
+}
 FBS = {"u8": "ubyte", "u16": "ushort", "u32": "uint", "u64": "ulong", "i32": "int", "f32": "float"}
-FLATC_KEYWORDS = {"module", "export", "import"}   # flatc puts an underscore behind them
+FLATC_KEYWORDS = {"module", "export", "import"}  # flatc puts an underscore behind them
 HEAD = "// Generated from api/spec; do not edit.\n#pragma once\n"
 
 
@@ -31,23 +38,39 @@ def wire_hash(spec):
     """64 bits over every name, number, field and reply: equal on both sides or no session."""
     text = "\n".join(
         f"{c.id:04x} {c.name} {c.reply} "
-        + ",".join(f"{f.wire}[{f.count}]{f.name}" for f in c.fields) + " > "
-        + ",".join(f"{f.wire}[{f.count}]{f.name}" for f in c.result) for c in spec.commands)
+        + ",".join(f"{f.wire}[{f.count}]{f.name}" for f in c.fields)
+        + " > "
+        + ",".join(f"{f.wire}[{f.count}]{f.name}" for f in c.result)
+        for c in spec.commands
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def emit_op(spec):
-    lines = [HEAD, "#include <cstdint>\n\nnamespace vgpu {\n",
-             "// What a record asks for. Numbers are given once (api/spec/opcodes.lock).",
-             "enum class Op : uint16_t {"]
+    lines = [
+        HEAD,
+        "#include <cstdint>\n\nnamespace vgpu {\n",
+        "// What a record asks for. Numbers are given once (api/spec/opcodes.lock).",
+        "enum class Op : uint16_t {",
+    ]
     lines += [f"  k{c.name} = 0x{c.id:04x}," for c in spec.commands]
-    lines += ["};\n", "enum class CostKind : uint8_t { kFree, kCopy, kLaunch, kSync };\n",
-              f"inline constexpr uint64_t kWireHash = 0x{wire_hash(spec)}ull;",
-              f"inline constexpr uint32_t kOpCount = {len(spec.commands)};\n",
-              "// Name of a command for traces; nullptr when there is none of this number.",
-              "inline const char* op_name(uint16_t op) {", "  switch (static_cast<Op>(op)) {"]
+    lines += [
+        "};\n",
+        "enum class CostKind : uint8_t { kFree, kCopy, kLaunch, kSync };\n",
+        f"inline constexpr uint64_t kWireHash = 0x{wire_hash(spec)}ull;",
+        f"inline constexpr uint32_t kOpCount = {len(spec.commands)};\n",
+        "// Name of a command for traces; nullptr when there is none of this number.",
+        "inline const char* op_name(uint16_t op) {",
+        "  switch (static_cast<Op>(op)) {",
+    ]
     lines += [f'    case Op::k{c.name}: return "{c.name}";' for c in spec.commands]
-    lines += ["  }", "  return nullptr;", "}\n", "inline CostKind op_cost(Op op) {", "  switch (op) {"]
+    lines += [
+        "  }",
+        "  return nullptr;",
+        "}\n",
+        "inline CostKind op_cost(Op op) {",
+        "  switch (op) {",
+    ]
     kinds = {"copy": "kCopy", "launch": "kLaunch", "sync": "kSync"}
     for c in spec.commands:
         kind = kinds.get(c.cost.split()[0])
@@ -68,12 +91,18 @@ def emit_struct(name, fields):
             out.append(f"  {CPP[f.wire]} {f.name}{f'[{f.count}]' if f.count > 1 else ''}{{}};")
             checks.append(f"static_assert(offsetof({name}, {f.name}) == {offset});")
     out.append("};")
-    out.append(f"static_assert(sizeof({name}) == {max(size, 1)} && std::is_trivially_copyable_v<{name}>);")
+    out.append(
+        f"static_assert(sizeof({name}) == {max(size, 1)} && std::is_trivially_copyable_v<{name}>);"
+    )
     return out + checks + [""]
 
 
 def emit_wire(spec):
-    lines = [HEAD, "#include <cstddef>\n#include <cstdint>\n#include <type_traits>\n\nnamespace vgpu::wire {\n"]
+    lines = [
+        HEAD,
+        "#include <cstddef>\n#include <cstdint>\n#include <type_traits>\n",
+        "namespace vgpu::wire {\n",
+    ]
     for c in spec.commands:
         if c.blob:
             lines.append(f"// Behind {c.name}: {c.blob}.")
@@ -92,7 +121,10 @@ def emit_fbs(spec):
             if not fields:
                 continue
             lines.append(f"struct {c.name}{suffix} (force_align: 8) {{")
-            lines += [f"  {f.name}:{f'[{FBS[f.wire]}:{f.count}]' if f.count > 1 else FBS[f.wire]};" for f in fields]
+            lines += [
+                f"  {f.name}:{f'[{FBS[f.wire]}:{f.count}]' if f.count > 1 else FBS[f.wire]};"
+                for f in fields
+            ]
             lines.append("}\n")
     return "\n".join(lines)
 

@@ -42,7 +42,9 @@ def checked_in(spec):
     lock = SPEC / "opcodes.lock"
     return {
         lock: emit_docs.emit_lock(spec, model.read_lock(lock)),
-        ROOT / "docs" / "coverage.md": emit_docs.emit_coverage(spec, ROOT / "tests" / "conformance"),
+        ROOT
+        / "docs"
+        / "coverage.md": emit_docs.emit_coverage(spec, ROOT / "tests" / "conformance"),
     }
 
 
@@ -53,10 +55,16 @@ def write_if_changed(path, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Generates wire, entry points, dispatch and tables from api/spec.")
+    parser = argparse.ArgumentParser(
+        description="Generates wire, entry points, dispatch and tables from api/spec."
+    )
     parser.add_argument("--out", type=Path, help="folder for the generated files")
-    parser.add_argument("--update", action="store_true", help="rewrite opcodes.lock and docs/coverage.md")
-    parser.add_argument("--check", action="store_true", help="fail when one of the two is not current")
+    parser.add_argument(
+        "--update", action="store_true", help="rewrite opcodes.lock and docs/coverage.md"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="fail when one of the two is not current"
+    )
     options = parser.parse_args()
     try:
         spec = model.load(SPEC)
@@ -73,7 +81,10 @@ def main():
             write_if_changed(path, text)
     elif options.check and stale:
         for path in stale:
-            print(f"{path.relative_to(ROOT)} is not current: run api/codegen/generate.py --update", file=sys.stderr)
+            print(
+                f"{path.relative_to(ROOT)} is not current: run api/codegen/generate.py --update",
+                file=sys.stderr,
+            )
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-# Reads api/spec into plain objects and refuses what the format does not allow (docs/spec.md, section "Refusals").
+# Reads api/spec into plain objects and refuses what the format does not allow (docs/spec.md).
 # SPDX-License-Identifier: Apache-2.0
 import re
 import tomllib
@@ -31,14 +31,15 @@ class Field:
 @dataclass
 class Arg:
     name: str
-    type: str                 # the C type without the name
+    type: str  # the C type without the name
     out: bool = False
-    bytes_of: str = ""        # size expression of a pointer to data
+    bytes_of: str = ""  # size expression of a pointer to data
 
 
 @dataclass
 class Function:
     """One driver function: all its symbols share one signature and one implementation."""
+
     name: str
     family: str
     c: str
@@ -59,6 +60,7 @@ class Function:
 @dataclass
 class Command:
     """One record of the channel's own, or the record of a generated function."""
+
     name: str
     id: int
     fields: list
@@ -73,9 +75,9 @@ class Command:
 class Spec:
     functions: list
     commands: list
-    later: dict               # symbol -> family
-    refused: dict             # symbol -> (family, why)
-    symbols: dict             # base -> [(version, symbol)]
+    later: dict  # symbol -> family
+    refused: dict  # symbol -> (family, why)
+    symbols: dict  # base -> [(version, symbol)]
     per_thread: dict
     scalar: dict
     handle: dict
@@ -101,7 +103,9 @@ def parse_args(c):
         match = re.fullmatch(r"(.*?[\s*])(\w+)(\[\])?", part)
         if not match:
             raise SpecError(f"'{part}' is no parameter")
-        kind = " ".join(match.group(1).replace("*", " * ").split()) + (" *" if match.group(3) else "")
+        kind = " ".join(match.group(1).replace("*", " * ").split()) + (
+            " *" if match.group(3) else ""
+        )
         args.append(Arg(match.group(2), kind))
     return args
 
@@ -120,7 +124,9 @@ def annotate(function, annotations):
             raise SpecError(f"{where}: annotation of an argument that does not exist")
         match = re.fullmatch(r"in bytes\[(\w+)\]", text)
         if not match:
-            raise SpecError(f"{where}: '{text}' is no annotation; known: in bytes[EARLIER_OR_LATER_ARGUMENT]")
+            raise SpecError(
+                f"{where}: '{text}' is no annotation; known: in bytes[EARLIER_OR_LATER_ARGUMENT]"
+            )
         if match.group(1) not in names:
             raise SpecError(f"{where}: size expression names no argument: {match.group(1)}")
         function.args[names.index(name)].bytes_of = match.group(1)
@@ -138,11 +144,13 @@ def check_generated(function, scalar, handle):
         if pointer:
             arg.out = True
             if arg.type.startswith("const ") or base in handle:
-                raise SpecError(f"{where}: only plain outputs can be generated; make the function custom")
+                raise SpecError(
+                    f"{where}: only plain outputs can be generated; make the function custom"
+                )
         if base not in scalar and not (base in handle and not pointer):
             raise SpecError(f"{where}: type '{base}' is unknown to types.toml")
     if function.reply == "none" and any(a.out for a in function.args):
-        raise SpecError(f"{function.name}: reply = \"none\" with an argument that comes back")
+        raise SpecError(f'{function.name}: reply = "none" with an argument that comes back')
 
 
 def parse_function(name, entry, family, spec):
@@ -153,12 +161,23 @@ def parse_function(name, entry, family, spec):
     if shim not in SHIM_KINDS:
         raise SpecError(f"{name}: shim = \"{shim}\"; known: {', '.join(sorted(SHIM_KINDS))}")
     if shim != "generated" and not entry.get("why"):
-        raise SpecError(f"{name}: shim = \"{shim}\" needs a why")
+        raise SpecError(f'{name}: shim = "{shim}" needs a why')
     if shim == "generated" and "id" not in entry:
         raise SpecError(f"{name}: a generated function needs an id")
-    function = Function(name, family, entry["c"], shim, entry.get("softgpu", True), entry.get("why", ""),
-                        entry.get("also", []), entry.get("per_thread", ""), entry.get("reply", "wait"),
-                        entry.get("cost", "free"), entry.get("id", 0), parse_args(entry["c"]))
+    function = Function(
+        name,
+        family,
+        entry["c"],
+        shim,
+        entry.get("softgpu", True),
+        entry.get("why", ""),
+        entry.get("also", []),
+        entry.get("per_thread", ""),
+        entry.get("reply", "wait"),
+        entry.get("cost", "free"),
+        entry.get("id", 0),
+        parse_args(entry["c"]),
+    )
     annotate(function, entry.get("arg", {}))
     if shim == "generated":
         check_generated(function, spec.scalar, spec.handle)
@@ -177,23 +196,31 @@ def command_of(function, spec):
             fields.append(Field(arg.name, "u64"))
         else:
             fields.append(Field(arg.name, spec.scalar[arg.type]))
-    return Command(function.name, function.id, fields, result, function.reply, function.cost, blob, function)
+    return Command(
+        function.name, function.id, fields, result, function.reply, function.cost, blob, function
+    )
 
 
 def parse_command(name, entry):
     check_keys(entry, COMMAND_KEYS, name)
     reply = entry.get("reply", "wait")
     if reply == "none" and "result" in entry:
-        raise SpecError(f"{name}: reply = \"none\" with a result")
-    return Command(name, entry["id"], parse_fields(entry.get("fields", ""), name),
-                   parse_fields(entry.get("result", ""), name), reply, entry.get("cost", "free"),
-                   entry.get("blob", ""))
+        raise SpecError(f'{name}: reply = "none" with a result')
+    return Command(
+        name,
+        entry["id"],
+        parse_fields(entry.get("fields", ""), name),
+        parse_fields(entry.get("result", ""), name),
+        reply,
+        entry.get("cost", "free"),
+        entry.get("blob", ""),
+    )
 
 
 def check_cost(command):
     word, _, what = command.cost.partition(" ")
     if word not in COSTS or (word == "copy") != bool(what):
-        raise SpecError(f"{command.name}: cost = \"{command.cost}\"")
+        raise SpecError(f'{command.name}: cost = "{command.cost}"')
     if what and command.function is None and what not in [f.name for f in command.fields]:
         raise SpecError(f"{command.name}: cost names no field: {what}")
 
@@ -202,7 +229,7 @@ def load_family(path, spec):
     data = tomllib.loads(path.read_text())
     family = data.get("family")
     if family != path.stem:
-        raise SpecError(f"{path.name}: family \"{family}\" differs from the file's name")
+        raise SpecError(f'{path.name}: family "{family}" differs from the file\'s name')
     for symbol in data.get("later", []):
         spec.later[symbol] = family
     for group in data.get("refused", []):
@@ -229,13 +256,39 @@ def check_numbers(spec, lock):
     seen = {}
     for command in spec.commands:
         if command.id in seen:
-            raise SpecError(f"{command.name}: number 0x{command.id:04x} is {seen[command.id]}'s already")
+            raise SpecError(
+                f"{command.name}: number 0x{command.id:04x} is {seen[command.id]}'s already"
+            )
         seen[command.id] = command.name
         if lock.get(command.name, command.id) != command.id:
-            raise SpecError(f"{command.name}: number changed from the lock (0x{lock[command.name]:04x})")
+            raise SpecError(
+                f"{command.name}: number changed from the lock (0x{lock[command.name]:04x})"
+            )
     for name, number in lock.items():
         if number in seen and seen[number] != name:
-            raise SpecError(f"{seen[number]}: number 0x{number:04x} belonged to {name}; numbers are never reused")
+            raise SpecError(
+                f"{seen[number]}: number 0x{number:04x} belonged to {name}; "
+                "numbers are never reused"
+            )
+
+
+def check_symbols(spec):
+    """Every symbol of symbols.toml has one home, and nothing else is claimed."""
+    tables = (spec.symbols, spec.per_thread)
+    symbols = {s for table in tables for rows in table.values() for _, s in rows}
+    claims = [(s, f.name) for f in spec.functions for s in [*f.symbols(), f.per_thread] if s]
+    claims += [(s, f"later in {family}") for s, family in spec.later.items()]
+    claims += [(s, f"refused in {family}") for s, (family, _) in spec.refused.items()]
+    homes = {}
+    for symbol, home in claims:
+        if symbol in homes:
+            raise SpecError(f"{symbol}: claimed twice: {homes[symbol]}, {home}")
+        if symbol not in symbols:
+            raise SpecError(f"{symbol}: unknown to symbols.toml ({home})")
+        homes[symbol] = home
+    for symbol in sorted(symbols):
+        if symbol not in homes and re.sub(r"_pt[sd][zs]$", "", symbol) not in homes:
+            raise SpecError(f"{symbol}: in symbols.toml, but no family says what becomes of it")
 
 
 def read_lock(path):
@@ -253,7 +306,9 @@ def load(folder):
     folder = Path(folder)
     types = tomllib.loads((folder / "types.toml").read_text())
     symbols = tomllib.loads((folder / "symbols.toml").read_text())
-    spec = Spec([], [], {}, {}, symbols["plain"], symbols["per_thread"], types["scalar"], types["handle"])
+    spec = Spec(
+        [], [], {}, {}, symbols["plain"], symbols["per_thread"], types["scalar"], types["handle"]
+    )
     for path in sorted(folder.glob("*.toml")):
         if path.name not in ("types.toml", "symbols.toml"):
             load_family(path, spec)
@@ -262,4 +317,5 @@ def load(folder):
     check_numbers(spec, read_lock(folder / "opcodes.lock"))
     for command in spec.commands:
         check_cost(command)
+    check_symbols(spec)
     return spec

@@ -4,9 +4,10 @@
 """Usage: symbol_versions.py --include FOLDER --stub libcuda.so (--out FILE | --check FILE).
 
 The headers say in which version each form of a name came (PFN_cuFoo_v11020_ptsz); the library says
-which symbols there are (cuFoo, cuFoo_v2). Both lists of a name are sorted and laid side by side from
-the newest, because the oldest forms may have lost either their typedef or their symbol.
+which symbols there are (cuFoo, cuFoo_v2). Both lists of a name are sorted and laid side by side
+from the newest, because the oldest forms may have lost either their typedef or their symbol.
 """
+
 import argparse
 import re
 import subprocess
@@ -14,17 +15,22 @@ import sys
 import tomllib
 from pathlib import Path
 
-HEADERS = ["cudaTypedefs.h", "cudaEGLTypedefs.h", "cudaGLTypedefs.h", "cudaProfilerTypedefs.h",
-           "cudaVDPAUTypedefs.h"]
+HEADERS = [
+    "cudaTypedefs.h",
+    "cudaEGLTypedefs.h",
+    "cudaGLTypedefs.h",
+    "cudaProfilerTypedefs.h",
+    "cudaVDPAUTypedefs.h",
+]
 TYPEDEF = re.compile(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][zs])?\)")
 PER_THREAD = re.compile(r"_pt[sd][zs]$")
 VERSIONED = re.compile(r"_v\d+$")
-UNKNOWN_VERSION = 2000       # a symbol without a typedef: old enough for every caller
+UNKNOWN_VERSION = 2000  # a symbol without a typedef: old enough for every caller
 HEAD = """\
-# When each symbol came: for cuGetProcAddress, which answers with the newest variant not newer than \
-what was asked.
-# base name = [[first CUDA version, symbol], …]; the per-thread-default-stream variants stand in \
-their own table.
+# When each symbol came: for cuGetProcAddress, which answers with the newest variant that is not
+# newer than what was asked. Made by api/codegen/symbol_versions.py from a toolkit.
+# base name = [[first CUDA version, symbol], …]; the per-thread-default-stream variants stand in
+# their own table.
 """
 
 
@@ -40,8 +46,9 @@ def header_versions(include):
 
 def exported(stub):
     """The function names that the library defines."""
-    text = subprocess.run(["nm", "-D", "--defined-only", stub], check=True, capture_output=True,
-                          text=True).stdout
+    text = subprocess.run(
+        ["nm", "-D", "--defined-only", stub], check=True, capture_output=True, text=True
+    ).stdout
     rows = [line.split() for line in text.splitlines()]
     return {row[2] for row in rows if row[1] in "TW"}
 

@@ -2,6 +2,7 @@
 # The names that a libcuda exports are exactly those of the version script.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: exports_test.py --nm NM --map exports.map (--stub VENDOR_STUB | --library OURS)."""
+
 import argparse
 import re
 import subprocess
@@ -12,16 +13,18 @@ NEEDED = re.compile(r"lib(c|m|dl|pthread|rt)\.so\.\d+$|ld-linux[-\w]*\.so\.\d+$"
 
 
 def exported(nm, library):
-    text = subprocess.run([nm, "-D", "--defined-only", library], check=True, capture_output=True,
-                          text=True).stdout
+    text = subprocess.run(
+        [nm, "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout
     rows = [line.split() for line in text.splitlines()]
     return {row[2].split("@")[0] for row in rows if len(row) == 3 and row[1] != "A"}
 
 
 def dynamic(library, tag):
     """The values of a tag of the dynamic section."""
-    text = subprocess.run(["readelf", "-d", library], check=True, capture_output=True,
-                          text=True).stdout
+    text = subprocess.run(
+        ["readelf", "-d", library], check=True, capture_output=True, text=True
+    ).stdout
     return re.findall(rf"\({tag}\).*\[(.*)\]", text)
 
 
@@ -41,8 +44,11 @@ def main():
         if dynamic(options.library, "SONAME") != ["libcuda.so.1"]:
             faults.append("its SONAME is not libcuda.so.1")
         sanitized = any("san.so" in name for name in dynamic(options.library, "NEEDED"))
-        faults += [f"needs {name}" for name in dynamic(options.library, "NEEDED")
-                   if not NEEDED.match(name) and not sanitized]
+        faults += [
+            f"needs {name}"
+            for name in dynamic(options.library, "NEEDED")
+            if not NEEDED.match(name) and not sanitized
+        ]
     if len(wanted) < 600:
         faults.append(f"the version script has {len(wanted)} names only")
     print("\n".join(faults) or f"{len(found)} names, as they should be")
