@@ -1,8 +1,9 @@
 // Raising, reading and waiting.
-//   raiser: store value; fence; load waiters       waiter: add to waiters; fence; load epoch, then
-//   value; futex_wait(epoch)
-// The fences make it impossible that the raiser sees no waiter and the waiter sees the old value.
 // SPDX-License-Identifier: Apache-2.0
+//
+//   raiser: store value; fence; load waiters
+//   waiter: add to waiters; fence; load epoch, then value; futex_wait(epoch)
+// The fences make it impossible that the raiser sees no waiter and the waiter sees the old value.
 #include "protocol/ring/semaphore.h"
 
 namespace vgpu::protocol {

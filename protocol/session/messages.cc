@@ -25,6 +25,10 @@ Result<Message> decode_message(std::span<const uint8_t> bytes) {
     return Status(StatusCode::kMalformed, "control message is not a valid FlatBuffer");
   }
   const fb::Message* message = fb::GetMessage(bytes.data());
+  // The verifier lets a union through that has a type and no table.
+  if (message->body() == nullptr) {
+    return Status(StatusCode::kMalformed, "control message without a body");
+  }
   switch (message->body_type()) {
     case fb::Body::Hello:
       return decode_hello(*message->body_as_Hello());

@@ -1,0 +1,140 @@
+// A channel between two processes, and what happens when one is killed.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "protocol/session/handshake.h"
+#include "protocol/wire/encoder.h"
+#include "tests/unit/protocol/test_channel.h"
+
+namespace vgpu::protocol {
+namespace {
+
+constexpr AddressRange kRange{uint64_t{1} << 45, uint64_t{1} << 43};
+
+// The child: answers the first record, then only reads. Never returns.
+[[noreturn]] void run_worker(UniqueFd socket) {
+  HelloReply reply;
+  reply.memory_bytes = 1 << 30;
+  reply.device_range = kRange;
+  reply.devices.resize(1);
+  reply.sizes = small_sizes();
+  if (!receive_message(socket.get(), 10'000).ok()) _exit(1);
+  Result<std::unique_ptr<WorkerChannel>> worker = answer_hello(std::move(socket), reply);
+  if (!worker.ok()) _exit(2);
+  for (bool first = true;;) {
+    Record record;
+    const PeekResult result = (*worker)->consumer().peek(&record);
+    if (result == PeekResult::kMalformed) _exit(3);
+    if (result == PeekResult::kEmpty) {
+      (void)(*worker)->consumer().wait();
+      continue;
+    }
+    if (first) (*worker)->replies().complete(record.header.reply, 0);
+    first = false;
+    (*worker)->consumer().release();
+  }
+}
+
+TEST(Processes, KilledWorkerWakesEveryWaiter) {
+  int both[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both), 0);
+  UniqueFd here(both[0]), there(both[1]);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    here.reset();
+    run_worker(std::move(there));
+  }
+  there.reset();
+  Hello hello;
+  hello.device_ranges = {kRange};
+  Attachment attachment = attach_over(std::move(here), hello, 10'000);
+  ASSERT_TRUE(attachment.status.ok()) << attachment.status.text();
+  GuestChannel& guest = *attachment.channel;
+
+  const uint32_t slot = guest.replies().acquire();
+  ASSERT_NE(write_record(&guest.producer(), 3, uint64_t{1}, {}, slot), 0u);
+  Reply reply;
+  ASSERT_EQ(guest.replies().wait(slot, &reply), WaitResult::kReady);
+
+  std::thread watcher([&] {
+    pollfd entry{guest.transport().liveness_fd(), POLLIN, 0};
+    while (::poll(&entry, 1, -1) < 0) {
+    }
+    guest.mark_dead();
+  });
+  std::vector<std::thread> waiters;
+  std::atomic<int> woken{0};
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back([&] {
+      const uint32_t mine = guest.replies().acquire();
+      Reply never;
+      if (mine == kNoReply || guest.replies().wait(mine, &never) == WaitResult::kDead) ++woken;
+    });
+    waiters.emplace_back([&] {
+      if (guest.semaphores().wait(Semaphore::kExecuted, 1) == WaitResult::kDead) ++woken;
+    });
+  }
+  waiters.emplace_back([&] {
+    const Staging::Piece all = guest.allocate_down(guest.down_slab().size(), true);
+    if ((all.ok() || guest.dead()) && !guest.allocate_down(1, true).ok()) ++woken;
+  });
+  ::kill(child, SIGKILL);
+  for (std::thread& waiter : waiters) waiter.join();
+  watcher.join();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(woken, 9);
+  EXPECT_FALSE(guest.usable());
+  EXPECT_EQ(guest.replies().acquire(), kNoReply);
+}
+
+TEST(Channel, UpSlabWaitsForRetirement) {
+  TestChannel channel;
+  GuestChannel& guest = *channel.guest;
+  std::lock_guard<std::mutex> hold(guest.lock());
+  const uint64_t half = guest.up_slab().size() / 2;
+  EXPECT_FALSE(guest.allocate_up(guest.up_slab().size() + 1).ok());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(guest.allocate_up(half).ok());
+    guest.up_staging().bind_open(write_record(&guest.producer(), 3, uint64_t{1}));
+  }
+  std::thread worker([&] { channel.worker->semaphores().raise(Semaphore::kSlabRetired, 1); });
+  EXPECT_TRUE(guest.allocate_up(half).ok());  // the space of record 1
+  worker.join();
+  // What no record names can never retire: an error, not a hang.
+  channel.worker->semaphores().raise(Semaphore::kSlabRetired, 2);
+  ASSERT_TRUE(guest.allocate_up(half).ok());
+  EXPECT_FALSE(guest.allocate_up(half).ok());
+}
+
+TEST(Channel, DownSlabIsHandedOver) {
+  TestChannel channel;
+  GuestChannel& guest = *channel.guest;
+  const Staging::Piece all = guest.allocate_down(guest.down_slab().size(), true);
+  ASSERT_TRUE(all.ok());
+  EXPECT_FALSE(guest.allocate_down(1, false).ok());
+  bool got = false;
+  std::thread waiter([&] { got = guest.allocate_down(1, true).ok(); });
+  guest.release_down(all);
+  waiter.join();
+  EXPECT_TRUE(got);
+}
+
+TEST(Channel, ForeignMemoryIsNotOpened) {
+  Result<LoopPair> pair = make_loop(small_sizes());
+  ASSERT_TRUE(pair.ok());
+  EXPECT_EQ(GuestChannel::open(std::move(pair->guest)).status().code(), StatusCode::kMalformed);
+}
+
+}  // namespace
+}  // namespace vgpu::protocol
