@@ -60,6 +60,13 @@ class EventPool {
     return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
   }
 
+  // Gives all that are not in use back to the driver; their context is current.
+  void release_all(const DriverTable& driver) {
+    std::lock_guard lock(mutex_);
+    for (CUevent event : free_) (void)driver.cuEventDestroy_v2(event);
+    free_.clear();
+  }
+
  private:
   std::mutex mutex_;
   std::vector<CUevent> free_;

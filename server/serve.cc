@@ -35,18 +35,22 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
   const bool down = register_slab(*driver, channel->down_slab());
-  {
-    Session session(config, channel, &memory);
-    session.slab_registered(up && down);
-    end = session.run();
+  auto session = std::make_unique<Session>(config, channel, &memory);
+  session->slab_registered(up && down);
+  end = session->run();
+  if (!shared) {
+    // Its threads may wait for the device for as long as a kernel runs; the process ends now, and
+    // with it everything else.
+    (void)session.release();
+    return end;
   }
-  if (shared) {  // a process of its own gives all this back by ending
-    (void)driver->cuCtxSetCurrent(device->primary());
-    (void)driver->cuCtxSynchronize();
-    if (up) (void)driver->cuMemHostUnregister(channel->up_slab().data());
-    if (down) (void)driver->cuMemHostUnregister(channel->down_slab().data());
-    memory.release_all();
-  }
+  session->release_all();
+  session.reset();
+  (void)driver->cuCtxSetCurrent(device->primary());
+  (void)driver->cuCtxSynchronize();
+  if (up) (void)driver->cuMemHostUnregister(channel->up_slab().data());
+  if (down) (void)driver->cuMemHostUnregister(channel->down_slab().data());
+  memory.release_all();
   return end;
 }
 

@@ -14,7 +14,8 @@
 namespace vgpu::server {
 
 // Registers both slabs with the driver, so that copies through them are asynchronous, then serves
-// the channel until the session ends. Blocks. `used` may be null.
+// the channel until the session ends. Blocks. `used` may be null. In a process of its own (the
+// peer has another address space) nothing is given back: the caller ends the process at once.
 SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol::HelloReply& reply,
                        protocol::WorkerChannel* channel, std::atomic<uint64_t>* used);
 

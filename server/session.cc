@@ -48,6 +48,28 @@ Session::~Session() {
   pool_.stop();
 }
 
+void Session::release_all() {
+  slab_queue_.stop();
+  fence_queue_.stop();
+  pool_.stop();
+  slab_streams_.clear();
+  slab_sequence_ = 0;
+  for (Context& context : contexts_) {
+    if (!context.alive || bind(&context) != CUDA_SUCCESS) continue;
+    (void)driver().cuCtxSynchronize();
+    forget_context(&context);
+    for (const Mark& orphan : context.orphans) context.events.give(orphan.event);
+    context.orphans.clear();
+    context.events.release_all(driver());
+    context.alive = false;
+    if (!context.primary) (void)driver().cuCtxDestroy_v2(context.handle);
+  }
+  modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& module) {
+    if (module->library != nullptr) (void)driver().cuLibraryUnload(module->library);
+  });
+  bound_ = nullptr;
+}
+
 SessionEnd Session::run() {
   protocol::Consumer& consumer = channel_->consumer();
   if (memory_->back_ahead()) {

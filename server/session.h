@@ -52,6 +52,10 @@ class Session {
   SessionEnd run();
   const std::string& reason() const { return reason_; }
 
+  // After run(): waits for everything that still waits for the device, and gives back what the
+  // guest has made. For a session whose process goes on; a worker's process just ends.
+  void release_all();
+
   // --- for the generated dispatch and the handlers; all return whether the session goes on
   bool malformed(const Record& record, const char* what);
   bool refuse(const Record& record, const char* function);

@@ -12,10 +12,13 @@ bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   auto stream = std::make_unique<Stream>();
   stream->context = session.bound();
+  CUstream handle = nullptr;
   const CUresult result =
-      session.driver().cuStreamCreateWithPriority(&stream->handle, args.flags, args.priority);
+      session.driver().cuStreamCreateWithPriority(&handle, args.flags, args.priority);
+  stream->handle = handle;
   if (result == CUDA_SUCCESS &&
       session.streams().insert(args.stream, std::move(stream)) == nullptr) {
+    (void)session.driver().cuStreamDestroy_v2(handle);
     return session.malformed(record, "stream id");
   }
   return session.complete(record, result, nullptr, 0);

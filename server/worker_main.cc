@@ -132,6 +132,18 @@ int fail(int code, const char* what, const Status& status) {
   return code;
 }
 
+int exit_code(SessionEnd end) {
+  switch (end) {
+    case SessionEnd::kMalformed:
+      return kExitMalformed;
+    case SessionEnd::kDriverFailed:
+      return kExitDriverFailed;
+    case SessionEnd::kGuestGone:
+      break;
+  }
+  return kExitDone;
+}
+
 int serve(const Options& options, UniqueFd control) {
   Result<DriverChoice> driver = choose_driver(options.driver);
   if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
@@ -168,15 +180,9 @@ int serve(const Options& options, UniqueFd control) {
       protocol::answer_hello(std::move(guest->connection), reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   start_watching(options, std::move(control), *guest, ready, &*page, connection);
-  switch (serve_guest(&driver->table, &*device, reply, channel->get(), &page->page()->used_bytes)) {
-    case SessionEnd::kMalformed:
-      return kExitMalformed;
-    case SessionEnd::kDriverFailed:
-      return kExitDriverFailed;
-    case SessionEnd::kGuestGone:
-      break;
-  }
-  return kExitDone;
+  // From here on the process just ends: threads of the session may still wait for the device.
+  _exit(exit_code(
+      serve_guest(&driver->table, &*device, reply, channel->get(), &page->page()->used_bytes)));
 }
 
 int run(int argc, char** argv) {
