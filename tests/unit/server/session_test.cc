@@ -134,6 +134,47 @@ TEST_F(SessionTest, SlabSpaceAndFreesRetireInOrder) {
             protocol::WaitResult::kReady);
 }
 
+// What a driver would follow is measured before the driver sees it.
+class Images : public SessionTest {
+ protected:
+  int load(const std::string& image) {
+    wire::ImageChunkArgs chunk;
+    chunk.upload = 1;
+    chunk.total = chunk.bytes = image.size();
+    guest_->post(Op::kImageChunk, chunk, image);
+    wire::ModuleLoadArgs load;
+    load.module = SlotId::make(4, 1, 0);
+    load.upload = 1;
+    load.slab_bytes = 4096;
+    return guest_->call(Op::kModuleLoad, load);
+  }
+};
+
+TEST_F(Images, TextReachesTheDriver) {
+  EXPECT_EQ(load("//\n.version 8.0\n"), CUDA_ERROR_NOT_SUPPORTED) << "the double has no modules";
+  EXPECT_EQ(guest_->synchronize(), 0) << "and the session goes on";
+}
+
+TEST_F(Images, AddressesInAnImageEndTheSession) {
+  const struct {
+    uint32_t magic = 0x466243B1, version = 1;
+    const void* container = reinterpret_cast<const void*>(0x10);
+    const void* relocatable = nullptr;
+  } wrapper;
+  load(std::string(reinterpret_cast<const char*>(&wrapper), sizeof(wrapper)));
+  expect_end(SessionEnd::kMalformed);
+}
+
+TEST_F(Images, AContainerThatClaimsMoreThanCameEndsTheSession) {
+  const struct {
+    uint32_t magic = 0xBA55ED50;
+    uint16_t version = 1, header_bytes = 16;
+    uint64_t body_bytes = 1u << 30;
+  } header;
+  load(std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
+  expect_end(SessionEnd::kMalformed);
+}
+
 // Each of these ends the session, and only by what stands in the record.
 class Malformed : public SessionTest,
                   public ::testing::WithParamInterface<std::function<void(Guest*, uint64_t)>> {};
