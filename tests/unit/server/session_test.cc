@@ -137,7 +137,8 @@ TEST_F(SessionTest, SlabSpaceAndFreesRetireInOrder) {
 // What a driver would follow is measured before the driver sees it.
 class Images : public SessionTest {
  protected:
-  int load(const std::string& image) {
+  // Asks for the image to be loaded, and does not wait: a session that ends answers nothing.
+  uint32_t load(const std::string& image) {
     wire::ImageChunkArgs chunk;
     chunk.upload = 1;
     chunk.total = chunk.bytes = image.size();
@@ -146,12 +147,20 @@ class Images : public SessionTest {
     load.module = SlotId::make(4, 1, 0);
     load.upload = 1;
     load.slab_bytes = 4096;
-    return guest_->call(Op::kModuleLoad, load);
+    const uint32_t slot = guest_channel_->replies().acquire();
+    std::lock_guard lock(guest_channel_->lock());
+    protocol::write_record(&guest_channel_->producer(), static_cast<uint16_t>(Op::kModuleLoad),
+                           load, {}, slot);
+    return slot;
   }
 };
 
 TEST_F(Images, TextReachesTheDriver) {
-  EXPECT_EQ(load("//\n.version 8.0\n"), CUDA_ERROR_NOT_SUPPORTED) << "the double has no modules";
+  const uint32_t slot = load("//\n.version 8.0\n");
+  protocol::Reply reply;
+  ASSERT_EQ(guest_channel_->replies().wait(slot, &reply, int64_t{testing::kHangMs} * 1'000'000),
+            protocol::WaitResult::kReady);
+  EXPECT_EQ(reply.result, CUDA_ERROR_NOT_SUPPORTED) << "the double has no modules";
   EXPECT_EQ(guest_->synchronize(), 0) << "and the session goes on";
 }
 
