@@ -3,11 +3,13 @@
 #include "api/cudart/export_table.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "api/cudart/context_storage.h"
 #include "api/cudart/host.h"
 #include "api/cudart/validity.h"
+#include "base/log.h"
 
 namespace vgpu::cudart {
 namespace {
@@ -146,6 +148,15 @@ const Known kKnown[] = {
      +[]() -> Word { return tables().matmul.words; }},
 };
 
+// Some are asked by every libcudart and refused on purpose, so this is no warning.
+void log_refusal(const CUuuid& id) {
+  char text[2 * sizeof id.bytes + 1];
+  for (size_t i = 0; i < sizeof id.bytes; ++i) {
+    std::snprintf(text + 2 * i, 3, "%02x", static_cast<unsigned char>(id.bytes[i]));
+  }
+  log_once(text, LogLevel::kInfo, "cuGetExportTable: no table %s", text);
+}
+
 }  // namespace
 
 CUresult get_export_table(const void** table, const CUuuid* id) {
@@ -157,6 +168,7 @@ CUresult get_export_table(const void** table, const CUuuid* id) {
       return CUDA_SUCCESS;
     }
   }
+  log_refusal(*id);
   return CUDA_ERROR_INVALID_VALUE;
 }
 
