@@ -1,0 +1,122 @@
+// What the command line accepts, and what it says about the rest.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vgpu::tools {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(CommandLine, RunTakesOptionsThenTheProgram) {
+  const CommandLine line = parse_command_line({"run", "--server", "unix:/s", "--mem", "2G",
+                                               "--name", "alice", "--", "./app", "--mem", "-x"});
+  EXPECT_EQ(line.command, Command::kRun);
+  EXPECT_EQ(line.run.server, "unix:/s");
+  EXPECT_EQ(line.run.memory, "2G");
+  EXPECT_EQ(line.run.name, "alice");
+  EXPECT_TRUE(line.run.check);
+  EXPECT_FALSE(line.run.direct);
+  EXPECT_THAT(line.run.command, ElementsAre("./app", "--mem", "-x"));
+}
+
+TEST(CommandLine, RunNeedsNoDoubleDash) {
+  const CommandLine line =
+      parse_command_line({"run", "--direct", "app", "--help", "--direct", "--", "y"});
+  EXPECT_EQ(line.command, Command::kRun);
+  EXPECT_TRUE(line.run.direct);
+  EXPECT_THAT(line.run.command, ElementsAre("app", "--help", "--direct", "--", "y"));
+}
+
+TEST(CommandLine, OptionsBehindTheProgramAreTheProgramsEvenWhenOursHaveTheSameName) {
+  const CommandLine line = parse_command_line({"run", "app", "--mem", "7", "--server", "x"});
+  EXPECT_EQ(line.run.memory, "");
+  EXPECT_EQ(line.run.server, "");
+  EXPECT_THAT(line.run.command, ElementsAre("app", "--mem", "7", "--server", "x"));
+}
+
+TEST(CommandLine, StatsWithAndWithoutAFile) {
+  EXPECT_EQ(parse_command_line({"run", "--", "app"}).run.stats, "");
+  EXPECT_EQ(parse_command_line({"run", "--stats", "--", "app"}).run.stats, "1");
+  EXPECT_EQ(parse_command_line({"run", "--stats=/tmp/s.json", "app"}).run.stats, "/tmp/s.json");
+  const CommandLine line = parse_command_line({"run", "--stats", "app", "x"});
+  EXPECT_EQ(line.run.stats, "1");
+  EXPECT_THAT(line.run.command, ElementsAre("app", "x"));
+}
+
+TEST(CommandLine, NoCheckSwitchesTheQuestionOff) {
+  EXPECT_FALSE(parse_command_line({"run", "--no-check", "app"}).run.check);
+}
+
+TEST(CommandLine, RunWithoutAProgramSaysHow) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run"}, {"run", "--"}, {"run", "--mem", "1G", "--"}}) {
+    const CommandLine line = parse_command_line(arguments);
+    EXPECT_EQ(line.command, Command::kNone);
+    EXPECT_EQ(line.exit_code, kExitOwnFailure);
+    EXPECT_THAT(line.output, HasSubstr("vgpu run -- ./app"));
+  }
+}
+
+TEST(CommandLine, BadSizesAreNamed) {
+  for (const char* size : {"lots", "-1G", "0", "1X", ""}) {
+    const CommandLine line = parse_command_line({"run", "--mem", size, "app"});
+    EXPECT_EQ(line.exit_code, kExitOwnFailure) << size;
+    EXPECT_THAT(line.output, HasSubstr("--mem")) << size;
+  }
+  for (const char* size : {"512M", "1.5GiB", "4096", "2 GB"}) {
+    EXPECT_EQ(parse_command_line({"run", "--mem", size, "app"}).run.memory, size);
+  }
+}
+
+TEST(CommandLine, UnknownOptionOfRunIsNotTakenForAProgram) {
+  const CommandLine line = parse_command_line({"run", "--memory", "1G", "app"});
+  EXPECT_EQ(line.command, Command::kNone);
+  EXPECT_EQ(line.exit_code, kExitOwnFailure);
+  EXPECT_THAT(line.output, HasSubstr("--memory"));
+}
+
+TEST(CommandLine, OtherCommands) {
+  const CommandLine info = parse_command_line({"info", "--json", "--server", "/s"});
+  EXPECT_EQ(info.command, Command::kInfo);
+  EXPECT_TRUE(info.json);
+  EXPECT_EQ(info.server, "/s");
+  EXPECT_EQ(parse_command_line({"doctor"}).command, Command::kDoctor);
+  EXPECT_TRUE(parse_command_line({"stop", "--force"}).force);
+  const CommandLine demo = parse_command_line({"demo", "--rounds", "5", "a", "b"});
+  EXPECT_EQ(demo.command, Command::kDemo);
+  EXPECT_EQ(demo.demo.rounds, 5);
+  EXPECT_THAT(demo.demo.programs, ElementsAre("a", "b"));
+  EXPECT_TRUE(parse_command_line({"bench", "--quick"}).bench.quick);
+}
+
+TEST(CommandLine, MistakesGiveTwo) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
+                                                    {"fly"},
+                                                    {"info", "--xml"},
+                                                    {"demo", "one"},
+                                                    {"demo", "--rounds", "0"},
+                                                    {"bench", "--json"}}) {
+    const CommandLine line = parse_command_line(arguments);
+    EXPECT_EQ(line.command, Command::kNone);
+    EXPECT_EQ(line.exit_code, 2);
+    EXPECT_FALSE(line.output.empty());
+  }
+}
+
+TEST(CommandLine, EveryHelpHasExamples) {
+  EXPECT_THAT(parse_command_line({"--help"}).output, HasSubstr("First steps"));
+  for (const char* command : {"run", "info", "stop", "doctor", "demo", "bench"}) {
+    const CommandLine line = parse_command_line({command, "--help"});
+    EXPECT_EQ(line.exit_code, 0);
+    EXPECT_EQ(line.command, Command::kNone);
+    EXPECT_THAT(line.output, HasSubstr(std::string("vgpu ") + command)) << command;
+    EXPECT_THAT(line.output, HasSubstr("Examples:")) << command;
+  }
+}
+
+}  // namespace
+}  // namespace vgpu::tools

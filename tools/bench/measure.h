@@ -1,0 +1,23 @@
+// What the bench child measures once a kernel is loaded. Each prints one JSON object.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_TOOLS_BENCH_MEASURE_H_
+#define VGPU_TOOLS_BENCH_MEASURE_H_
+
+#include <cstddef>
+
+#include "tools/bench/driver.h"
+
+namespace vgpu::bench {
+
+// `steps` times copy in, launch, copy out, of 1 KiB.
+void run_steps(Driver* driver, int steps);
+
+// Launches, round trips, allocations. `scale` multiplies the repetitions.
+void measure_calls(Driver* driver, int scale);
+
+// Copies each way of 64 KiB up to max_bytes, beside memcpy of the same size, taken in turns.
+void measure_copies(Driver* driver, int repetitions, size_t max_bytes);
+
+}  // namespace vgpu::bench
+
+#endif  // VGPU_TOOLS_BENCH_MEASURE_H_

@@ -1,0 +1,49 @@
+// The course of vgpu bench.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/bench.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "tools/vgpu/child.h"
+
+namespace vgpu::tools {
+namespace {
+
+constexpr int kExitInterrupted = 130;
+
+int measure(const BenchOptions& options, const Supervisor& supervisor) {
+  Figures figures;
+  std::vector<std::string> problems;
+  measure_guests(options, supervisor, &figures, &problems);
+  std::printf("measuring raw ring, futex and spin ...\n");
+  std::fflush(stdout);
+  measure_raw(options.quick, &figures);
+  const std::vector<BenchRow> rows = judge_figures(figures);
+  std::printf("\n%s", bench_table(rows).c_str());
+  for (const std::string& problem : problems) std::printf("not measured: %s\n", problem.c_str());
+  if (!options.json_file.empty()) {
+    std::ofstream file(options.json_file);
+    file << bench_json(figures, rows, problems);
+    if (!file.good()) throw std::runtime_error("cannot write " + options.json_file);
+    std::printf("written: %s\n", options.json_file.c_str());
+  }
+  return problems.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& options) {
+  const Supervisor supervisor;
+  try {
+    return measure(options, supervisor);
+  } catch (const Interrupted&) {
+    std::printf("\ninterrupted: everything is stopped\n");
+    return kExitInterrupted;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "vgpu bench: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace vgpu::tools

@@ -1,0 +1,165 @@
+// Definition of the subcommands with CLI11.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+#include "base/env.h"
+#include "tools/vgpu/help.h"
+
+namespace vgpu::tools {
+namespace {
+
+constexpr int kExitUsage = 2;
+
+std::string check_size(const std::string& text) {
+  const auto bytes = parse_size(text);
+  if (bytes && *bytes > 0) return "";
+  return "'" + text + "' is not a size; write it like 512M, 4G or 1.5GiB";
+}
+
+void add_server(CLI::App* command, std::string* server) {
+  command->add_option("--server", *server,
+                      "Address of the server: unix:/absolute/path (default: $VGPU_SERVER, else the "
+                      "socket of your own or the system's vgpud)");
+}
+
+CLI::App* add_run(CLI::App* app, CommandLine* line) {
+  CLI::App* run = app->add_subcommand("run", "Run a CUDA program as a guest of a vGPU server");
+  run->footer(kRunExamples);
+  add_server(run, &line->run.server);
+  run->add_option("--mem", line->run.memory, "Device memory of this guest: 512M, 4G")
+      ->check(CLI::Validator(check_size, "SIZE"));
+  run->add_option("--name", line->run.name, "Name that vgpu info shows for this guest");
+  run->add_option("--stats", line->run.stats,
+                  "Print counts at exit as JSON to stderr, or write them: --stats=FILE");
+  run->add_flag("--direct", line->run.direct,
+                "No server: put the software GPU itself under the program (the native baseline)");
+  run->add_flag_callback(
+      "--no-check", [line] { line->run.check = false; },
+      "Do not ask the server first whether it is there");
+  return run;
+}
+
+CLI::App* add_info(CLI::App* app, CommandLine* line) {
+  CLI::App* info = app->add_subcommand("info", "Show a server, its devices and its guests");
+  info->footer(kInfoExamples);
+  add_server(info, &line->server);
+  info->add_flag("--json", line->json, "Print JSON");
+  return info;
+}
+
+CLI::App* add_stop(CLI::App* app, CommandLine* line) {
+  CLI::App* stop = app->add_subcommand("stop", "Stop a server");
+  stop->footer(kStopExamples);
+  add_server(stop, &line->server);
+  stop->add_flag("--force", line->force, "End its guests as well (otherwise they go on)");
+  return stop;
+}
+
+CLI::App* add_doctor(CLI::App* app, CommandLine* line) {
+  CLI::App* doctor = app->add_subcommand("doctor", "Check what this machine lacks for vGPU");
+  doctor->footer(kDoctorExamples);
+  add_server(doctor, &line->server);
+  doctor->add_flag("--json", line->json, "Print JSON");
+  return doctor;
+}
+
+CLI::App* add_demo(CLI::App* app, CommandLine* line) {
+  CLI::App* demo = app->add_subcommand("demo", "Show two guests on one device, and what it costs");
+  demo->footer(kDemoExamples);
+  demo->add_option("--rounds", line->demo.rounds,
+                   "Runs of each kind; medians are shown (default 3)")
+      ->check(CLI::Range(1, 100));
+  demo->add_option("--timeout", line->demo.timeout_s, "Seconds that one run may take (default 120)")
+      ->check(CLI::Range(1, 3600));
+  demo->add_flag("--keep", line->demo.keep, "Keep the folder with the server's log");
+  demo->add_option("programs", line->demo.programs,
+                   "Two programs, by name or path (default: vecadd matmul)")
+      ->expected(2);
+  return demo;
+}
+
+CLI::App* add_bench(CLI::App* app, CommandLine* line) {
+  CLI::App* bench = app->add_subcommand("bench", "Measure what virtualisation costs here");
+  bench->footer(kBenchExamples);
+  bench->add_option("--json", line->bench.json_file, "Also write everything measured to this file");
+  bench->add_flag("--quick", line->bench.quick,
+                  "About a tenth of the repetitions, copies to 16 MiB");
+  return bench;
+}
+
+// The arguments of `run` that are ours, and the program's. CLI11 could not tell them apart: options
+// of the program may have the names of ours.
+struct RunArguments {
+  std::vector<std::string> ours, program;
+};
+
+RunArguments split_run(const std::vector<std::string>& arguments) {
+  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--name"};
+  RunArguments split;
+  size_t at = 0;
+  for (; at < arguments.size() && arguments[at].starts_with('-'); ++at) {
+    if (arguments[at] == "--") {
+      ++at;
+      break;
+    }
+    split.ours.push_back(arguments[at] == "--stats" ? "--stats=1" : arguments[at]);
+    const bool with_value = std::find(std::begin(kWithValue), std::end(kWithValue),
+                                      arguments[at]) != std::end(kWithValue);
+    if (with_value && at + 1 < arguments.size()) split.ours.push_back(arguments[++at]);
+  }
+  split.program.assign(arguments.begin() + static_cast<ptrdiff_t>(std::min(at, arguments.size())),
+                       arguments.end());
+  return split;
+}
+
+CommandLine ended(int code, const std::string& text) {
+  CommandLine line;
+  line.exit_code = code;
+  line.output = text;
+  return line;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  CLI::App app(kAbout, "vgpu");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "vgpu " VGPU_VERSION);
+  const std::pair<CLI::App*, Command> commands[] = {
+      {add_run(&app, &line), Command::kRun},   {add_info(&app, &line), Command::kInfo},
+      {add_stop(&app, &line), Command::kStop}, {add_doctor(&app, &line), Command::kDoctor},
+      {add_demo(&app, &line), Command::kDemo}, {add_bench(&app, &line), Command::kBench}};
+  if (arguments.empty()) return ended(kExitUsage, app.help());
+  const bool is_run = arguments.front() == "run";
+  std::vector<std::string> parsed = arguments;
+  RunArguments split;
+  if (is_run) {
+    split = split_run({arguments.begin() + 1, arguments.end()});
+    parsed = split.ours;
+    parsed.insert(parsed.begin(), "run");
+  }
+  try {
+    app.parse(std::vector<std::string>(parsed.rbegin(), parsed.rend()));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, problem;
+    const int code = app.exit(error, out, problem);
+    if (code == 0) return ended(0, out.str());
+    return ended(is_run ? kExitOwnFailure : kExitUsage, problem.str());
+  }
+  for (const auto& [command, kind] : commands) {
+    if (command->parsed()) line.command = kind;
+  }
+  if (is_run && split.program.empty()) {
+    return ended(kExitOwnFailure, "vgpu run: no program given; for example: vgpu run -- ./app\n");
+  }
+  line.run.command = split.program;
+  return line;
+}
+
+}  // namespace vgpu::tools

@@ -1,0 +1,35 @@
+// vgpu's command line: subcommands, their options, and the help that teaches them.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_TOOLS_VGPU_COMMAND_LINE_H_
+#define VGPU_TOOLS_VGPU_COMMAND_LINE_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/vgpu/bench.h"
+#include "tools/vgpu/demo.h"
+#include "tools/vgpu/run.h"
+
+namespace vgpu::tools {
+
+enum class Command { kNone, kRun, kInfo, kStop, kDoctor, kDemo, kBench };
+
+struct CommandLine {
+  Command command = Command::kNone;  // kNone: end with exit_code (help, or a mistake)
+  int exit_code = 0;
+  std::string output;  // what to print then: to stdout when exit_code is 0, else to stderr
+  RunOptions run;
+  DemoOptions demo;
+  BenchOptions bench;
+  std::string server;  // info, stop, doctor
+  bool json = false;
+  bool force = false;
+};
+
+// Reads the arguments (without the program's name). Prints nothing. A mistake gives exit code 2;
+// for `run` kExitOwnFailure, since 2 may be the program's.
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace vgpu::tools
+
+#endif  // VGPU_TOOLS_VGPU_COMMAND_LINE_H_

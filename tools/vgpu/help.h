@@ -1,0 +1,74 @@
+// The words of --help: what each subcommand is for, with examples to copy.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_TOOLS_VGPU_HELP_H_
+#define VGPU_TOOLS_VGPU_HELP_H_
+
+namespace vgpu::tools {
+
+inline constexpr char kAbout[] =
+    "vGPU lets unmodified CUDA programs share a GPU, or run without one.\n"
+    "A server (vgpud) owns the device; a program started with `vgpu run` becomes its guest.";
+
+inline constexpr char kExamples[] =
+    "First steps:\n"
+    "  vgpu demo                       see it work here, without a GPU and without set-up\n"
+    "  vgpud --driver soft &           start a server on the software GPU\n"
+    "  vgpu run -- ./my_cuda_program   run a program as its guest\n"
+    "  vgpu info                       who is using what\n"
+    "  vgpu doctor                     something does not work? start here\n"
+    "Each subcommand has its own --help with examples.";
+
+inline constexpr char kRunExamples[] =
+    "vgpu run [OPTIONS] [--] program [arguments...]\n"
+    "Examples:\n"
+    "  vgpu run -- ./vecadd                      at the default server\n"
+    "  vgpu run --mem 2G --name alice -- python3 train.py\n"
+    "  vgpu run --server unix:/tmp/g.sock -- ./vecadd\n"
+    "  vgpu run --stats=/tmp/counts.json -- ./vecadd\n"
+    "  vgpu run --direct -- ./vecadd             on the software GPU, without a server\n"
+    "vgpu replaces itself by the program: signals and the exit code are the program's own.\n"
+    "Exit codes of vgpu itself: 125 no server or a mistake here, 126 not executable, 127 not "
+    "found.\n"
+    "By hand it is: LD_PRELOAD=…/guest/libcuda.so.1 VGPU_SERVER=unix:… ./vecadd";
+
+inline constexpr char kInfoExamples[] =
+    "Examples:\n"
+    "  vgpu info\n"
+    "  vgpu info --server unix:/run/vgpu/vgpud.sock\n"
+    "  vgpu info --json | python3 -m json.tool\n"
+    "Exit code: 0 when a server answers, else 1.";
+
+inline constexpr char kStopExamples[] =
+    "Examples:\n"
+    "  vgpu stop            guests go on; a new vgpud at the same address takes them over\n"
+    "  vgpu stop --force    guests are ended too";
+
+inline constexpr char kDoctorExamples[] =
+    "Examples:\n"
+    "  vgpu doctor\n"
+    "  vgpu doctor --server unix:/run/vgpu/vgpud.sock --json\n"
+    "Every line is ok, warn or fail, with what to do. Exit code: 0, 1 or 2, by the worst of them.";
+
+inline constexpr char kDemoExamples[] =
+    "Starts a server of its own on the software GPU in a temporary folder, runs two programs "
+    "built\n"
+    "by nvcc directly, then as guests one after the other, then as two guests at once; compares\n"
+    "their output and stops everything it started.\n"
+    "Examples:\n"
+    "  vgpu demo\n"
+    "  vgpu demo --rounds 10 histogram mandelbrot\n"
+    "  vgpu demo ./my_program ./my_other_program";
+
+inline constexpr char kBenchExamples[] =
+    "Starts servers of its own, on the software GPU and on a driver that does nothing, and "
+    "measures\n"
+    "beside them what the same things cost raw (ring, futex, memcpy) in the same run. How to read "
+    "the\n"
+    "table: docs/measuring.md.\n"
+    "Examples:\n"
+    "  vgpu bench\n"
+    "  vgpu bench --quick --json bench.json";
+
+}  // namespace vgpu::tools
+
+#endif  // VGPU_TOOLS_VGPU_HELP_H_

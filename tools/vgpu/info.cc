@@ -1,0 +1,122 @@
+// Showing what a server says about itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/info.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/vgpu/table.h"
+
+namespace vgpu::tools {
+namespace {
+
+uint64_t free_bytes(const protocol::DeviceUse& device) {
+  return device.memory_bytes - std::min(device.memory_bytes, device.granted_bytes);
+}
+
+std::string driver_version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+int complain(const ServerAnswer& answer) {
+  std::fprintf(stderr, "vgpu: %s\nvgpu: %s\n", problem_text(answer).c_str(),
+               advice_text(answer).c_str());
+  return 1;
+}
+
+std::string devices_text(const protocol::InfoReply& info) {
+  using Align = Table::Align;
+  Table table({{"device", Align::kLeft}, {"memory"}, {"granted"}, {"free to grant"}});
+  for (const protocol::DeviceUse& device : info.devices) {
+    table.add({device.name, bytes_text(device.memory_bytes), bytes_text(device.granted_bytes),
+               bytes_text(free_bytes(device))});
+  }
+  return table.text();
+}
+
+std::string guests_text(const protocol::InfoReply& info) {
+  if (info.guests.empty()) return "  no guests\n";
+  using Align = Table::Align;
+  Table table({{"guest", Align::kRight},
+               {"pid"},
+               {"program", Align::kLeft},
+               {"name", Align::kLeft},
+               {"memory used"},
+               {"granted"},
+               {"age"}});
+  for (const protocol::GuestInfo& guest : info.guests) {
+    table.add({std::to_string(guest.session), std::to_string(guest.pid), guest.executable,
+               guest.label, bytes_text(guest.used_bytes), bytes_text(guest.granted_bytes),
+               age_text(guest.uptime_ms)});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string info_text(const ServerAnswer& answer) {
+  const protocol::InfoReply& info = answer.info;
+  std::string text = "vGPU server at " + answer.address + "\n";
+  text += "  version  " + info.server_version + ", pid " + std::to_string(info.server_pid) +
+          ", up " + age_text(info.uptime_ms) + "\n";
+  text += "  driver   " + info.driver + ", CUDA " + driver_version_text(info.driver_version) + "\n";
+  return text + "\n" + devices_text(info) + "\n" + guests_text(info);
+}
+
+std::string info_json(const ServerAnswer& answer) {
+  nlohmann::ordered_json json;
+  json["address"] = answer.address;
+  json["answers"] = answer.state == ServerState::kAnswers;
+  if (answer.state != ServerState::kAnswers) {
+    json["problem"] = problem_text(answer);
+    json["advice"] = advice_text(answer);
+    return json.dump(2) + "\n";
+  }
+  const protocol::InfoReply& info = answer.info;
+  json["version"] = info.server_version;
+  json["driver"] = info.driver;
+  json["driver_version"] = info.driver_version;
+  json["pid"] = info.server_pid;
+  json["uptime_ms"] = info.uptime_ms;
+  json["devices"] = nlohmann::ordered_json::array();
+  for (const protocol::DeviceUse& device : info.devices) {
+    json["devices"].push_back({{"name", device.name},
+                               {"memory_bytes", device.memory_bytes},
+                               {"granted_bytes", device.granted_bytes},
+                               {"free_bytes", free_bytes(device)}});
+  }
+  json["guests"] = nlohmann::ordered_json::array();
+  for (const protocol::GuestInfo& guest : info.guests) {
+    json["guests"].push_back({{"session", guest.session},
+                              {"pid", guest.pid},
+                              {"program", guest.executable},
+                              {"name", guest.label},
+                              {"granted_bytes", guest.granted_bytes},
+                              {"used_bytes", guest.used_bytes},
+                              {"uptime_ms", guest.uptime_ms}});
+  }
+  return json.dump(2) + "\n";
+}
+
+int show_info(const std::string& server, bool json) {
+  const ServerAnswer answer = query_server(server);
+  const bool answers = answer.state == ServerState::kAnswers;
+  if (json) {
+    std::fputs(info_json(answer).c_str(), stdout);
+    return answers ? 0 : 1;
+  }
+  if (!answers) return complain(answer);
+  std::fputs(info_text(answer).c_str(), stdout);
+  return 0;
+}
+
+int stop(const std::string& server, bool force) {
+  uint32_t guests_left = 0;
+  const ServerAnswer answer = stop_server(server, force, &guests_left);
+  if (answer.state != ServerState::kAnswers) return complain(answer);
+  std::printf("the server at %s stops; %u guests go on\n", answer.address.c_str(), guests_left);
+  return 0;
+}
+
+}  // namespace vgpu::tools

@@ -1,0 +1,101 @@
+// From options to exec.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/run.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/env.h"
+#include "tools/vgpu/environment.h"
+#include "tools/vgpu/places.h"
+#include "tools/vgpu/server_query.h"
+
+namespace vgpu::tools {
+namespace {
+
+int complain(int code, const std::string& problem, const std::string& advice) {
+  std::fprintf(stderr, "vgpu run: %s\n", problem.c_str());
+  if (!advice.empty()) std::fprintf(stderr, "vgpu run: %s\n", advice.c_str());
+  return code;
+}
+
+std::string absolute_path(const std::string& path) {
+  char folder[PATH_MAX];
+  if (path.starts_with('/') || ::getcwd(folder, sizeof(folder)) == nullptr) return path;
+  return std::string(folder) + "/" + path;
+}
+
+// 0, or the exit code when the guest could not reach its server.
+int check_server(const RunOptions& options, std::string* address) {
+  const ServerAnswer answer = query_server(options.server);
+  *address = answer.address;
+  if (answer.state == ServerState::kAnswers) return 0;
+  return complain(kExitOwnFailure, problem_text(answer), advice_text(answer));
+}
+
+int execute(const std::string& file, const RunOptions& options, const Environment& environment) {
+  std::vector<std::string> lines = environment_lines(environment);
+  std::vector<char*> arguments, variables;
+  for (const std::string& text : options.command) {
+    arguments.push_back(const_cast<char*>(text.c_str()));
+  }
+  for (std::string& text : lines) variables.push_back(text.data());
+  arguments.push_back(nullptr);
+  variables.push_back(nullptr);
+  ::execve(file.c_str(), arguments.data(), variables.data());
+  int error = errno;
+  if (error == ENOEXEC) {  // a script without #!, which execvp gives to the shell
+    arguments.insert(arguments.begin(), const_cast<char*>("sh"));
+    arguments[1] = const_cast<char*>(file.c_str());
+    ::execve("/bin/sh", arguments.data(), variables.data());
+  }
+  return complain(error == ENOENT ? kExitNotFound : kExitNotExecutable,
+                  "cannot execute " + file + ": " + std::strerror(error), "");
+}
+
+}  // namespace
+
+int run_program(const RunOptions& options) {
+  const Places places = find_places();
+  const std::string& library = options.direct ? places.soft_library : places.guest_library;
+  if (library.empty()) {
+    const char* what = options.direct ? "the software GPU" : "the guest library";
+    return complain(kExitOwnFailure, std::string(what) + " is not beside this program",
+                    std::string("set ") +
+                        (options.direct ? "VGPU_SOFT_DRIVER" : "VGPU_GUEST_LIBRARY") +
+                        " to its libcuda.so.1, or install vGPU completely");
+  }
+  const char* path = std::getenv("PATH");
+  bool denied = false;
+  const std::string file =
+      find_executable(options.command.front(), path != nullptr ? path : "", &denied);
+  if (file.empty() && denied) {
+    return complain(kExitNotExecutable, options.command.front() + " is not executable", "");
+  }
+  if (file.empty()) {
+    return complain(kExitNotFound, options.command.front() + ": no such program", "");
+  }
+  if (const std::string obstacle = preload_obstacle(file); !obstacle.empty()) {
+    return complain(kExitNotExecutable, file + " " + obstacle, "");
+  }
+  if (options.direct) {
+    return execute(file, options, direct_environment(current_environment(), places));
+  }
+  GuestSettings settings;
+  settings.server = options.server;
+  if (options.check) {
+    if (int code = check_server(options, &settings.server); code != 0) return code;
+  }
+  if (!options.memory.empty()) settings.memory = std::to_string(*parse_size(options.memory));
+  settings.name = options.name;
+  settings.stats = options.stats == "1" ? "1" : absolute_path(options.stats);
+  if (options.stats.empty()) settings.stats.clear();
+  return execute(file, options, guest_environment(current_environment(), settings, places));
+}
+
+}  // namespace vgpu::tools

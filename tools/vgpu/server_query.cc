@@ -1,0 +1,160 @@
+// One question and one answer over the server's socket.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/vgpu/server_query.h"
+
+#include <cerrno>
+
+#include "protocol/session/handshake.h"
+#include "protocol/transport/connect.h"
+
+namespace vgpu::tools {
+namespace {
+
+ServerState state_of_connect_error(const Status& status) {
+  switch (status.os_error()) {
+    case ENOENT:
+    case ENOTDIR:
+      return ServerState::kNoSocket;
+    case ECONNREFUSED:
+      return ServerState::kNobodyListens;
+    case EACCES:
+    case EPERM:
+      return ServerState::kNotPermitted;
+    case EPROTOTYPE:
+    case ENOTSOCK:
+      return ServerState::kNotAServer;
+    default:
+      break;
+  }
+  return status.code() == StatusCode::kInvalidArgument ? ServerState::kBadAddress
+                                                       : ServerState::kNobodyListens;
+}
+
+ServerState state_of_receive_error(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kTimedOut:
+      return ServerState::kSilent;
+    case StatusCode::kMalformed:
+    case StatusCode::kMismatch:
+      return ServerState::kWrongVersion;
+    default:
+      return ServerState::kRefused;
+  }
+}
+
+// Fills everything of the answer but what a particular reply brings; null when there is none.
+std::optional<protocol::Message> ask(const std::string& address, const protocol::Message& request,
+                                     int timeout_ms, ServerAnswer* answer) {
+  const Result<protocol::Address> place =
+      address.empty() ? protocol::default_address() : protocol::parse_address(address);
+  answer->address = place.ok() ? place->to_string() : address;
+  const auto fail = [&](ServerState state, const std::string& detail) {
+    answer->state = state;
+    answer->detail = detail;
+    return std::nullopt;
+  };
+  if (!place.ok()) return fail(ServerState::kBadAddress, place.status().text());
+  if (place->kind != protocol::Address::Kind::kUnix) {
+    return fail(ServerState::kBadAddress, "loop: is inside one process only");
+  }
+  Result<UniqueFd> socket = protocol::connect_unix(place->path);
+  if (!socket.ok()) return fail(state_of_connect_error(socket.status()), socket.status().text());
+  if (Status sent = protocol::send_message(socket->get(), request); !sent.ok()) {
+    return fail(ServerState::kRefused, sent.text());
+  }
+  auto received = protocol::receive_message(socket->get(), timeout_ms);
+  if (!received.ok()) {
+    return fail(state_of_receive_error(received.status()), received.status().text());
+  }
+  if (auto* refusal = std::get_if<protocol::Refusal>(&received->message)) {
+    return fail(refusal->code == protocol::kCudaSystemDriverMismatch ? ServerState::kWrongVersion
+                                                                     : ServerState::kRefused,
+                refusal->text);
+  }
+  return std::move(received->message);
+}
+
+}  // namespace
+
+ServerAnswer query_server(const std::string& address, int timeout_ms) {
+  ServerAnswer answer;
+  std::optional<protocol::Message> reply =
+      ask(address, protocol::InfoRequest{}, timeout_ms, &answer);
+  if (!reply) return answer;
+  if (auto* info = std::get_if<protocol::InfoReply>(&*reply)) {
+    answer.state = ServerState::kAnswers;
+    answer.info = std::move(*info);
+  } else {
+    answer.state = ServerState::kWrongVersion;
+    answer.detail = std::string("it answered with ") + protocol::message_name(*reply);
+  }
+  return answer;
+}
+
+ServerAnswer stop_server(const std::string& address, bool force, uint32_t* guests_left) {
+  ServerAnswer answer;
+  std::optional<protocol::Message> reply =
+      ask(address, protocol::StopRequest{force}, kQueryTimeoutMs, &answer);
+  if (!reply) return answer;
+  if (auto* stopped = std::get_if<protocol::StopReply>(&*reply)) {
+    answer.state = ServerState::kAnswers;
+    *guests_left = stopped->guests_left;
+  } else {
+    answer.state = ServerState::kWrongVersion;
+    answer.detail = std::string("it answered with ") + protocol::message_name(*reply);
+  }
+  return answer;
+}
+
+std::string problem_text(const ServerAnswer& answer) {
+  const std::string at = " at " + answer.address;
+  const std::string because = answer.detail.empty() ? "" : " (" + answer.detail + ")";
+  switch (answer.state) {
+    case ServerState::kAnswers:
+      return "";
+    case ServerState::kBadAddress:
+      return "not an address of a server: " + answer.address + because;
+    case ServerState::kNoSocket:
+      return "no server" + at + ": there is no such socket";
+    case ServerState::kNobodyListens:
+      return "no server" + at + ": the socket is there, but nobody listens";
+    case ServerState::kNotPermitted:
+      return "permission denied" + at;
+    case ServerState::kNotAServer:
+      return "what is" + at + " is not a vGPU server" + because;
+    case ServerState::kRefused:
+      return "the server" + at + " refused" + because;
+    case ServerState::kWrongVersion:
+      return "the server" + at + " speaks another version of the protocol" + because;
+    case ServerState::kSilent:
+      return "the server" + at + " does not answer";
+  }
+  return "";
+}
+
+std::string advice_text(const ServerAnswer& answer) {
+  switch (answer.state) {
+    case ServerState::kAnswers:
+      return "";
+    case ServerState::kBadAddress:
+      return "give --server (or VGPU_SERVER) as unix:/absolute/path";
+    case ServerState::kNoSocket:
+      return "start one with: vgpud --listen " + answer.address +
+             "   (no GPU needed: add --driver soft)";
+    case ServerState::kNobodyListens:
+      return "its server has ended; start it again with: vgpud --listen " + answer.address;
+    case ServerState::kNotPermitted:
+      return "run vgpud as this user, or start it with --socket-mode 0660 and join its group";
+    case ServerState::kNotAServer:
+      return "choose another path for vgpud --listen, and the same for --server";
+    case ServerState::kRefused:
+      return "the server's log says more (journalctl -u vgpud, or vgpud's stderr)";
+    case ServerState::kWrongVersion:
+      return "install the same version of vGPU for guests and server, then restart vgpud";
+    case ServerState::kSilent:
+      return "it may be starting or stuck; look at its log, then restart vgpud (guests go on)";
+  }
+  return "";
+}
+
+}  // namespace vgpu::tools
