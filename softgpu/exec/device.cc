@@ -1,0 +1,49 @@
+// Building a device and starting its SMs.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/device.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "softgpu/exec/engine_thread.h"
+
+namespace vgpu::softgpu {
+
+Result<std::unique_ptr<Device>> Device::create(DeviceConfig config) {
+  Result<std::unique_ptr<DeviceSegment>> segment = DeviceSegment::open(config);
+  if (!segment.ok()) return segment.status();
+  config.sms = (*segment)->sms();
+  config.memory_bytes = (*segment)->memory_bytes();
+  std::unique_ptr<Device> device(new Device(std::move(config), std::move(segment).value()));
+  Result<std::unique_ptr<MemorySpace>> memory = MemorySpace::create(device->segment_.get());
+  if (!memory.ok()) return memory.status();
+  device->memory_ = std::move(memory).value();
+  Result<std::unique_ptr<PhysicalMemory>> physical = PhysicalMemory::create(device->segment_.get());
+  if (!physical.ok()) return physical.status();
+  device->physical_ = std::move(physical).value();
+  return device;
+}
+
+Device::Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment)
+    : config_(std::move(config)),
+      segment_(std::move(segment)),
+      distributor_(config_.sms),
+      management_(&distributor_, config_.contrary ? kLaunchDepthContrary : kLaunchDepth) {}
+
+Device::~Device() = default;
+
+bool Device::ensure_sms() {
+  std::call_once(sms_started_, [this] {
+    for (uint32_t id = 0; id < config_.sms; ++id) {
+      sms_.push_back(std::make_unique<Sm>(id, &distributor_, &management_, segment_.get()));
+      char name[24];
+      std::snprintf(name, sizeof(name), "vgpu-sm%u", id);
+      Sm* const sm = sms_.back().get();
+      if (!start_engine_thread(name, [sm] { sm->loop(); })) break;
+      sms_running_ = true;  // one is enough to make progress
+    }
+  });
+  return sms_running_;
+}
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,50 @@
+// One software GPU: memory, queues and SMs put together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "softgpu/exec/device_config.h"
+#include "softgpu/exec/device_segment.h"
+#include "softgpu/exec/grid_management.h"
+#include "softgpu/exec/memory_space.h"
+#include "softgpu/exec/physical_memory.h"
+#include "softgpu/exec/sm.h"
+#include "softgpu/exec/work_distributor.h"
+
+namespace vgpu::softgpu {
+
+// Thread-safe. Lives until the process ends: its threads are never joined.
+class Device {
+ public:
+  static Result<std::unique_ptr<Device>> create(DeviceConfig config);
+  ~Device();
+
+  const DeviceConfig& config() const { return config_; }
+  DeviceSegment& segment() { return *segment_; }
+  MemorySpace& memory() { return *memory_; }
+  PhysicalMemory& physical() { return *physical_; }
+  GridManagement& management() { return management_; }
+
+  // Starts the SMs at the first launch. False when the system gives no threads.
+  bool ensure_sms();
+
+ private:
+  Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment);
+
+  const DeviceConfig config_;
+  const std::unique_ptr<DeviceSegment> segment_;
+  std::unique_ptr<MemorySpace> memory_;
+  std::unique_ptr<PhysicalMemory> physical_;
+  WorkDistributor distributor_;
+  GridManagement management_;
+  std::once_flag sms_started_;
+  bool sms_running_ = false;
+  std::vector<std::unique_ptr<Sm>> sms_;
+};
+
+}  // namespace vgpu::softgpu

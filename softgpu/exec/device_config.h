@@ -1,0 +1,46 @@
+// What kind of device the software GPU is to be: read once from the environment.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SOFTGPU_EXEC_DEVICE_CONFIG_H_
+#define VGPU_SOFTGPU_EXEC_DEVICE_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+namespace vgpu::softgpu {
+
+inline constexpr uint32_t kSmsMax = 256;  // worker threads, and tokens in the segment
+inline constexpr uint32_t kLaunchDepth =
+    1024;  // commands waiting in one stream; a full queue blocks the caller
+inline constexpr uint32_t kLaunchDepthContrary = 8;
+
+// What one compute capability has per SM and per block. Values from the CUDA programming guide's
+// table.
+struct CapabilityLimits {
+  int major, minor;
+  int threads_per_sm;
+  int blocks_per_sm;
+  int shared_per_sm;         // bytes
+  int shared_per_block_max;  // bytes, opt-in
+  int cores_per_sm;
+};
+
+struct DeviceConfig {
+  uint64_t memory_bytes;     // VGPU_SOFTGPU_MEMORY: 4G, 512M, bytes; default min(4 GiB, RAM / 4)
+  uint32_t sms;              // VGPU_SOFTGPU_SMS; default number of cores
+  CapabilityLimits limits;   // VGPU_SOFTGPU_CC, default 12.1
+  int clock_khz;             // VGPU_SOFTGPU_CLOCK in MHz, default 1000
+  std::string name;          // VGPU_SOFTGPU_NAME
+  std::string segment_path;  // VGPU_SOFTGPU_SEGMENT; empty = private to this process
+  bool contrary;             // VGPU_SOFTGPU_CONTRARY set: behave like awkward hardware
+  bool virtual_memory;       // false in VGPU_SOFTGPU_CONTRARY=novmm: no cuMemMap family
+};
+
+// Reads the environment. Values out of range fall back to the default. Thread-safe as getenv is.
+DeviceConfig read_device_config();
+
+// The limits of capability major.minor, or of the nearest lower one we know.
+CapabilityLimits limits_of_capability(int major, int minor);
+
+}  // namespace vgpu::softgpu
+
+#endif  // VGPU_SOFTGPU_EXEC_DEVICE_CONFIG_H_

@@ -1,0 +1,45 @@
+// pthread_create with the signal mask that a guest in someone else's process needs.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/engine_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <memory>
+#include <utility>
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr size_t kStackBytes = 1u << 20;
+
+void* run(void* argument) {
+  std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
+  (*body)();
+  return nullptr;
+}
+
+}  // namespace
+
+bool start_engine_thread(const char* name, std::function<void()> body) {
+  sigset_t blocked;
+  sigset_t before;
+  sigfillset(&blocked);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&blocked, fault);
+  auto argument = std::make_unique<std::function<void()>>(std::move(body));
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, &attributes, run, argument.get()) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!started) return false;
+  argument.release();
+  pthread_setname_np(thread, name);
+  return true;
+}
+
+}  // namespace vgpu::softgpu

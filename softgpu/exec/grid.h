@@ -1,0 +1,46 @@
+// One launched kernel on its way through the device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "softgpu/exec/block.h"
+#include "softgpu/exec/channel.h"
+
+namespace vgpu::softgpu {
+
+struct Command;
+
+// What cooperative groups keep at the workspace: its size, then the barrier word.
+inline constexpr size_t kBarrierWords = 16;
+
+struct Grid {
+  const CompiledKernel* kernel = nullptr;
+  std::shared_ptr<const void> keep_alive;  // the module that owns the code
+  GridParams params;
+  std::vector<uint8_t> param_bytes;          // params.params points here
+  std::unique_ptr<uint32_t[]> barrier_word;  // cooperative launches
+  uint64_t blocks = 0;
+  uint64_t next = 0;  // first block not handed out; guarded by the distributor
+  std::atomic<uint64_t> remaining{
+      0};  // blocks not finished; whoever brings it to 0 completes the command
+  int priority = 0;
+  uint64_t age = 0;
+  Channel* channel = nullptr;
+  Command* command = nullptr;
+
+  Dim3 block_index(uint64_t linear) const {
+    Dim3 index;
+    index.x = static_cast<uint32_t>(linear % params.grid.x);
+    index.y = static_cast<uint32_t>(linear / params.grid.x % params.grid.y);
+    index.z = static_cast<uint32_t>(linear / params.grid.x / params.grid.y);
+    return index;
+  }
+  bool stopped() const { return channel->stop.load(std::memory_order_relaxed) != 0; }
+};
+
+}  // namespace vgpu::softgpu

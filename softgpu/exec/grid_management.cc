@@ -1,0 +1,249 @@
+// Order between commands: one mutex, short sections; waiting is by futex on the queue or the event.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/grid_management.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/futex.h"
+
+namespace vgpu::softgpu {
+
+std::shared_ptr<StreamQueue> GridManagement::open_queue(Channel* channel, bool blocking,
+                                                        bool legacy, int priority) {
+  auto queue = std::make_shared<StreamQueue>(channel, blocking, legacy, priority);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (legacy) {
+    channel->legacy = queue;
+  } else {
+    channel->queues.push_back(queue);
+  }
+  return queue;
+}
+
+void GridManagement::close_queue(const std::shared_ptr<StreamQueue>& queue) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase(queue->channel->queues, queue);
+  if (!queue->idle()) lingering_.push_back(queue);
+}
+
+void GridManagement::block_on(StreamQueue& queue, uint64_t ordinal,
+                              const std::shared_ptr<StreamQueue>& keep, Command* command) {
+  if (queue.completed.load(std::memory_order_relaxed) >= ordinal) return;
+  queue.waiters.push_back({ordinal, command});
+  command->after.push_back(keep);
+  ++command->blockers;
+}
+
+// The legacy stream waits for all blocking streams of its context, and they for it.
+void GridManagement::order_after_legacy(StreamQueue& queue, Command* command) {
+  if (!queue.blocking) return;
+  Channel& channel = *queue.channel;
+  if (!queue.legacy) {
+    block_on(*channel.legacy, channel.legacy->submitted.load(std::memory_order_relaxed),
+             channel.legacy, command);
+    return;
+  }
+  for (const std::shared_ptr<StreamQueue>& other : channel.queues) {
+    if (other->blocking)
+      block_on(*other, other->submitted.load(std::memory_order_relaxed), other, command);
+  }
+  for (const std::shared_ptr<StreamQueue>& other : lingering_) {
+    if (other->blocking && other->channel == &channel) {
+      block_on(*other, other->submitted.load(std::memory_order_relaxed), other, command);
+    }
+  }
+}
+
+uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
+                                std::unique_ptr<Command> command) {
+  for (;;) {
+    const uint64_t waiting =
+        queue->submitted.load(std::memory_order_relaxed) - queue->completed.load();
+    if (waiting < launch_depth_) break;
+    wait_for(*queue, queue->submitted.load(std::memory_order_relaxed) - launch_depth_ + 1);
+  }
+  uint64_t ordinal;
+  std::vector<std::unique_ptr<Command>> spent;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Command* const raw = command.get();
+    raw->queue = queue.get();
+    if (raw->grid != nullptr) raw->grid->command = raw;
+    order_after_legacy(*queue, raw);
+    for (const std::shared_ptr<EventPoint>& point : raw->waits) {
+      if (point->reached.load(std::memory_order_relaxed) != 0) continue;
+      point->blocked.push_back(raw);
+      ++raw->blockers;
+    }
+    ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
+    raw->ordinal = ordinal;
+    queue->submitted.store(ordinal, std::memory_order_release);
+    if (queue->blocking)
+      queue->channel->blocking_outstanding.fetch_add(1, std::memory_order_relaxed);
+    queue->commands.push_back(std::move(command));
+    ready_.push_back(queue.get());
+    drain_ready();
+    spent.swap(spent_);
+  }
+  return ordinal;
+}
+
+// True when an engine runs it (or has taken it); false when it is complete already.
+bool GridManagement::run_ahead(Command* command) {
+  if (command->kind == CommandKind::kMarker || command->queue->channel->sticky() != CUDA_SUCCESS)
+    return false;
+  switch (command->kind) {
+    case CommandKind::kGrid:
+      distributor_->add(command->grid.get());
+      break;
+    case CommandKind::kCopy:
+      copy_engine_.add(command);
+      break;
+    default:
+      host_engine_.add(command);
+      break;
+  }
+  return true;
+}
+
+void GridManagement::start_if_ready(StreamQueue& queue) {
+  while (!queue.commands.empty()) {
+    Command* const front = queue.commands.front().get();
+    if (front->started || front->blockers != 0) return;
+    front->started = true;
+    if (run_ahead(front)) return;
+    finish_front(queue);
+  }
+}
+
+void GridManagement::drain_ready() {
+  while (!ready_.empty()) {
+    StreamQueue* const queue = ready_.back();
+    ready_.pop_back();
+    start_if_ready(*queue);
+  }
+}
+
+void GridManagement::finish_front(StreamQueue& queue) {
+  std::unique_ptr<Command> command = std::move(queue.commands.front());
+  queue.commands.pop_front();
+  const auto unblock = [this](Command* waiter) {
+    if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
+  };
+  if (command->record != nullptr) {
+    EventPoint& point = *command->record;
+    point.time_ns = monotonic_ns();
+    point.reached.store(1, std::memory_order_seq_cst);
+    if (point.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(&point.reached);
+    for (Command* waiter : point.blocked) unblock(waiter);
+    point.blocked.clear();
+  }
+  if (queue.blocking) queue.channel->blocking_outstanding.fetch_sub(1, std::memory_order_release);
+  queue.completed.store(command->ordinal, std::memory_order_seq_cst);
+  if (queue.sleepers.load(std::memory_order_seq_cst) != 0) {
+    queue.completion_word.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(&queue.completion_word);
+  }
+  std::erase_if(queue.waiters, [&](const OrdinalWaiter& waiter) {
+    if (waiter.ordinal > command->ordinal) return false;
+    unblock(waiter.command);
+    return true;
+  });
+  spent_.push_back(std::move(command));
+}
+
+void GridManagement::complete(Command* command) {
+  std::vector<std::unique_ptr<Command>> spent;
+  std::vector<std::shared_ptr<StreamQueue>> closed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StreamQueue& queue = *command->queue;
+    finish_front(queue);
+    ready_.push_back(&queue);
+    drain_ready();
+    spent.swap(spent_);
+    if (!lingering_.empty()) {
+      std::erase_if(lingering_, [&closed](const std::shared_ptr<StreamQueue>& queue_left) {
+        if (!queue_left->idle()) return false;
+        closed.push_back(queue_left);
+        return true;
+      });
+    }
+  }
+}
+
+bool GridManagement::nothing_before(const StreamQueue& queue) const {
+  if (!queue.idle()) return false;
+  if (!queue.blocking) return true;
+  if (queue.legacy) return queue.channel->blocking_outstanding.load(std::memory_order_acquire) == 0;
+  return queue.channel->legacy->idle();
+}
+
+void GridManagement::fail(Channel* channel, CUresult code) {
+  int none = CUDA_SUCCESS;
+  channel->error.compare_exchange_strong(none, code, std::memory_order_acq_rel);
+  channel->stop.store(1, std::memory_order_release);
+}
+
+void GridManagement::close_channel(Channel* channel) {
+  std::vector<std::shared_ptr<StreamQueue>> closed;
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(lingering_, [&](const std::shared_ptr<StreamQueue>& queue) {
+    if (queue->channel != channel) return false;
+    closed.push_back(queue);
+    return true;
+  });
+}
+
+void GridManagement::wait_for(StreamQueue& queue, uint64_t ordinal) {
+  for (int spin = 0; spin < 200; ++spin) {
+    if (queue.completed.load(std::memory_order_acquire) >= ordinal) return;
+    cpu_relax();
+  }
+  queue.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  for (;;) {
+    const uint32_t word = queue.completion_word.load(std::memory_order_seq_cst);
+    if (queue.completed.load(std::memory_order_seq_cst) >= ordinal) break;
+    futex_wait(&queue.completion_word, word, -1);
+  }
+  queue.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void GridManagement::wait_for(EventPoint& point) {
+  point.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (point.reached.load(std::memory_order_seq_cst) == 0) futex_wait(&point.reached, 0, -1);
+  point.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void GridManagement::wait_for_all(Channel& channel) {
+  std::vector<std::pair<std::shared_ptr<StreamQueue>, uint64_t>> pending;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto note = [&](const std::shared_ptr<StreamQueue>& queue) {
+      if (!queue->idle())
+        pending.emplace_back(queue, queue->submitted.load(std::memory_order_relaxed));
+    };
+    if (channel.legacy != nullptr) note(channel.legacy);
+    for (const auto& queue : channel.queues) note(queue);
+    for (const auto& queue : lingering_) {
+      if (queue->channel == &channel) note(queue);
+    }
+  }
+  for (const auto& [queue, ordinal] : pending) wait_for(*queue, ordinal);
+}
+
+bool GridManagement::idle(Channel& channel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (channel.legacy != nullptr && !channel.legacy->idle()) return false;
+  for (const auto& queue : channel.queues) {
+    if (!queue->idle()) return false;
+  }
+  return std::none_of(lingering_.begin(), lingering_.end(),
+                      [&](const std::shared_ptr<StreamQueue>& queue) {
+                        return queue->channel == &channel && !queue->idle();
+                      });
+}
+
+}  // namespace vgpu::softgpu

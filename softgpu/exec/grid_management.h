@@ -1,0 +1,69 @@
+// The grid management unit: keeps every stream's order, starts what is ready, and tells who waits
+// when it is done. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "softgpu/exec/grid.h"
+#include "softgpu/exec/serial_engine.h"
+#include "softgpu/exec/stream_queue.h"
+#include "softgpu/exec/work_distributor.h"
+
+namespace vgpu::softgpu {
+
+// Thread-safe. One per device; never destroyed while engines run.
+class GridManagement {
+ public:
+  GridManagement(WorkDistributor* distributor, uint32_t launch_depth)
+      : distributor_(distributor), launch_depth_(launch_depth) {}
+
+  // Makes a queue and enters it in its channel.
+  std::shared_ptr<StreamQueue> open_queue(Channel* channel, bool blocking, bool legacy,
+                                          int priority);
+  // Takes a queue out of its channel; its commands still run.
+  void close_queue(const std::shared_ptr<StreamQueue>& queue);
+
+  // Appends a command; blocks while `launch_depth` commands wait in the queue already. Legacy
+  // ordering is added here. Returns the command's ordinal in its queue.
+  uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
+  // An engine has finished a command (which is destroyed here).
+  void complete(Command* command);
+  // True when a command submitted to `queue` now would start at once.
+  bool nothing_before(const StreamQueue& queue) const;
+
+  // A fault: the channel's later commands complete without running, running blocks leave. The first
+  // one counts.
+  void fail(Channel* channel, CUresult code);
+
+  // Forgets a channel that is idle and about to end.
+  void close_channel(Channel* channel);
+
+  void wait_for(StreamQueue& queue, uint64_t ordinal);
+  void wait_for(EventPoint& point);
+  // Everything submitted to the channel before the call.
+  void wait_for_all(Channel& channel);
+  bool idle(Channel& channel);
+
+ private:
+  void block_on(StreamQueue& queue, uint64_t ordinal, const std::shared_ptr<StreamQueue>& keep,
+                Command* command);
+  void order_after_legacy(StreamQueue& queue, Command* command);
+  void start_if_ready(StreamQueue& queue);
+  void finish_front(StreamQueue& queue);
+  void drain_ready();
+  bool run_ahead(Command* command);
+
+  WorkDistributor* const distributor_;
+  const uint32_t launch_depth_;
+  SerialEngine copy_engine_{"vgpu-copy", this};
+  SerialEngine host_engine_{"vgpu-host", this};
+  std::mutex mutex_;
+  std::vector<StreamQueue*> ready_;  // queues whose front may start
+  std::vector<std::shared_ptr<StreamQueue>> lingering_;
+  std::vector<std::unique_ptr<Command>> spent_;  // destroyed when the mutex is free
+};
+
+}  // namespace vgpu::softgpu

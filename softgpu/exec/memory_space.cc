@@ -1,0 +1,341 @@
+// Placement of device memory. Pages come and go by mprotect and mmap over one reservation.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/memory_space.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kReservationBytes = 1ull << 40;
+constexpr uint64_t kReservationBytesMin = 8ull << 30;
+// Below 2^47, where neither the loader, the heap nor the usual sanitizers put anything.
+constexpr uint64_t kCandidates[] = {0x3000'0000'0000, 0x1000'0000'0000, 0x5800'0000'0000};
+
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void* reserve_at(uint64_t hint, uint64_t bytes) {
+  const int flags =
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (hint != 0 ? MAP_FIXED_NOREPLACE : 0);
+  void* got = ::mmap(reinterpret_cast<void*>(hint), bytes, PROT_NONE, flags, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  if (hint != 0 && got != reinterpret_cast<void*>(hint)) {  // kernels before 4.17 take it as a hint
+    ::munmap(got, bytes);
+    return nullptr;
+  }
+  return got;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemorySpace>> MemorySpace::create(DeviceSegment* segment) {
+  std::unique_ptr<MemorySpace> space(new MemorySpace(segment));
+  for (uint64_t bytes = kReservationBytes; bytes >= kReservationBytesMin; bytes /= 2) {
+    void* got = nullptr;
+    for (const uint64_t hint : kCandidates) {
+      if ((got = reserve_at(hint, bytes)) != nullptr) break;
+    }
+    if (got == nullptr) got = reserve_at(0, bytes);
+    if (got == nullptr) continue;
+    const uint64_t start = reinterpret_cast<uint64_t>(got);
+    space->base_ = start;
+    space->bytes_ = bytes;
+    const uint64_t first = round_up(start, kChunkBytes);
+    space->free_pages_[first] = (start + bytes - first) / kChunkBytes * kChunkBytes;
+    return space;
+  }
+  return Status(StatusCode::kResourceExhausted, "no room for the device's address range");
+}
+
+MemorySpace::~MemorySpace() {
+  if (base_ != 0) ::munmap(reinterpret_cast<void*>(base_), bytes_);
+}
+
+void MemorySpace::insert(const MemoryRange& range) {
+  MemoryRange& kept = ranges_[range.base];
+  kept = range;
+  kept.id = next_id_++;
+}
+
+// First fit over whole 2 MiB units; the pages are still inaccessible.
+uint64_t MemorySpace::take_pages(uint64_t bytes) {
+  for (auto block = free_pages_.begin(); block != free_pages_.end(); ++block) {
+    if (block->second < bytes) continue;
+    const uint64_t address = block->first;
+    const uint64_t left = block->second - bytes;
+    free_pages_.erase(block);
+    if (left != 0) free_pages_[address + bytes] = left;
+    return address;
+  }
+  return 0;
+}
+
+void MemorySpace::give_pages(uint64_t address, uint64_t bytes) {
+  ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  auto next = free_pages_.lower_bound(address);
+  if (next != free_pages_.end() && next->first == address + bytes) {
+    bytes += next->second;
+    next = free_pages_.erase(next);
+  }
+  if (next != free_pages_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == address) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_pages_[address] = bytes;
+}
+
+uint64_t MemorySpace::allocate_large(uint64_t bytes) {
+  const uint64_t span = round_up(bytes, kChunkBytes);
+  if (!segment_->reserve(span)) return 0;
+  const uint64_t address = take_pages(span);
+  // Only the pages asked for become accessible: a kernel that runs past the end faults.
+  if (address != 0 && ::mprotect(reinterpret_cast<void*>(address), round_up(bytes, kPage),
+                                 PROT_READ | PROT_WRITE) == 0) {
+    return address;
+  }
+  if (address != 0) give_pages(address, span);
+  segment_->release(span);
+  return 0;
+}
+
+void MemorySpace::free_large(uint64_t address, uint64_t bytes) {
+  const uint64_t span = round_up(bytes, kChunkBytes);
+  give_pages(address, span);
+  segment_->release(span);
+}
+
+bool MemorySpace::add_chunk() {
+  const uint64_t address = allocate_large(kChunkBytes);
+  if (address == 0) return false;
+  free_small_[address] = kChunkBytes;
+  small_by_size_.insert({kChunkBytes, address});
+  return true;
+}
+
+void MemorySpace::drop_free_block(std::map<uint64_t, uint64_t>::iterator block) {
+  small_by_size_.erase({block->second, block->first});
+  free_small_.erase(block);
+}
+
+// Best fit among the free blocks of all chunks.
+uint64_t MemorySpace::allocate_small(uint64_t bytes) {
+  bytes = round_up(bytes, kSmallAlignment);
+  auto fit = small_by_size_.lower_bound({bytes, 0});
+  if (fit == small_by_size_.end()) {
+    if (!add_chunk()) return 0;
+    fit = small_by_size_.lower_bound({bytes, 0});
+  }
+  const auto [size, address] = *fit;
+  small_by_size_.erase(fit);
+  free_small_.erase(address);
+  if (size > bytes) {
+    free_small_[address + bytes] = size - bytes;
+    small_by_size_.insert({size - bytes, address + bytes});
+  }
+  return address;
+}
+
+void MemorySpace::free_small(uint64_t address, uint64_t bytes) {
+  bytes = round_up(bytes, kSmallAlignment);
+  const uint64_t chunk = address / kChunkBytes;
+  auto next = free_small_.lower_bound(address);
+  if (next != free_small_.end() && next->first == address + bytes &&
+      next->first / kChunkBytes == chunk) {
+    bytes += next->second;
+    const auto gone = next++;
+    drop_free_block(gone);
+  }
+  if (next != free_small_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == address && before->first / kChunkBytes == chunk) {
+      address = before->first;
+      bytes += before->second;
+      drop_free_block(before);
+    }
+  }
+  if (bytes == kChunkBytes) {
+    free_large(address, kChunkBytes);
+    return;
+  }
+  free_small_[address] = bytes;
+  small_by_size_.insert({bytes, address});
+}
+
+uint64_t MemorySpace::allocate(uint64_t bytes, MemoryKind kind, uint64_t owner) {
+  if (bytes == 0 || bytes > kReservationBytes) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t address = bytes <= kSmallBytesMax ? allocate_small(bytes) : allocate_large(bytes);
+  if (address == 0) return 0;
+  MemoryRange range;
+  range.base = address;
+  range.bytes = bytes;
+  range.kind = kind;
+  range.owner = owner;
+  insert(range);
+  return address;
+}
+
+bool MemorySpace::free(uint64_t address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end()) return false;
+  const MemoryRange range = found->second;
+  if (range.kind != MemoryKind::kDevice && range.kind != MemoryKind::kModule) return false;
+  ranges_.erase(found);
+  if (range.bytes <= kSmallBytesMax) {
+    free_small(address, range.bytes);
+  } else {
+    free_large(address, range.bytes);
+  }
+  return true;
+}
+
+void MemorySpace::free_owned_by(uint64_t owner) {
+  std::vector<MemoryRange> owned;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [base, range] : ranges_) {
+      if (range.owner == owner && range.kind != MemoryKind::kVirtual) owned.push_back(range);
+    }
+  }
+  for (const MemoryRange& range : owned) {
+    switch (range.kind) {
+      case MemoryKind::kHost:
+        free_host(range.base);
+        break;
+      case MemoryKind::kRegisteredHost:
+        unregister_host(range.base);
+        break;
+      default:
+        free(range.base);
+        break;
+    }
+  }
+}
+
+uint64_t MemorySpace::allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner) {
+  if (bytes == 0 || bytes > kReservationBytes) return 0;
+  void* pages = ::mmap(nullptr, round_up(bytes, kPage), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  MemoryRange range;
+  range.base = reinterpret_cast<uint64_t>(pages);
+  range.bytes = bytes;
+  range.kind = MemoryKind::kHost;
+  range.owner = owner;
+  range.flags = flags;
+  insert(range);
+  return range.base;
+}
+
+bool MemorySpace::free_host(uint64_t address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end() || found->second.kind != MemoryKind::kHost) return false;
+  ::munmap(reinterpret_cast<void*>(address), round_up(found->second.bytes, kPage));
+  ranges_.erase(found);
+  return true;
+}
+
+MemorySpace::Registration MemorySpace::register_host(uint64_t address, uint64_t bytes,
+                                                     uint32_t flags, uint64_t owner) {
+  if (address == 0 || bytes == 0 || address + bytes < address) return Registration::kInvalid;
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.lower_bound(address);
+  if (next != ranges_.end() && next->first < address + bytes) return Registration::kAlready;
+  if (next != ranges_.begin() &&
+      std::prev(next)->second.base + std::prev(next)->second.bytes > address) {
+    return Registration::kAlready;
+  }
+  // msync tells whether the whole range is mapped without touching it.
+  const uint64_t first = address / kPage * kPage;
+  if (::msync(reinterpret_cast<void*>(first), round_up(address + bytes, kPage) - first, MS_ASYNC) !=
+      0) {
+    return Registration::kInvalid;
+  }
+  MemoryRange range;
+  range.base = address;
+  range.bytes = bytes;
+  range.kind = MemoryKind::kRegisteredHost;
+  range.owner = owner;
+  range.flags = flags;
+  insert(range);
+  return Registration::kDone;
+}
+
+bool MemorySpace::unregister_host(uint64_t address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end() || found->second.kind != MemoryKind::kRegisteredHost) return false;
+  ranges_.erase(found);
+  return true;
+}
+
+void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MemoryRange range;
+  range.base = base;
+  range.bytes = bytes;
+  range.kind = kind;
+  range.owner = owner;
+  insert(range);
+}
+
+bool MemorySpace::remove_range(uint64_t base) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ranges_.erase(base) != 0;
+}
+
+std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return std::nullopt;
+  const MemoryRange& range = std::prev(next)->second;
+  if (address - range.base >= range.bytes) return std::nullopt;
+  return range;
+}
+
+bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
+  if (address + bytes < address) return false;
+  const uint64_t end = address + bytes;
+  std::lock_guard<std::mutex> lock(mutex_);
+  while (address < end) {
+    auto next = ranges_.upper_bound(address);
+    if (next == ranges_.begin()) return false;
+    const MemoryRange& range = std::prev(next)->second;
+    if (address - range.base >= range.bytes) return false;
+    address = range.base + range.bytes;
+    // Only mappings of the virtual memory family may be used across their borders.
+    if (address < end && range.kind != MemoryKind::kVirtual) return false;
+  }
+  return true;
+}
+
+bool MemorySpace::set_sync_memops(uint64_t address, bool on) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return false;
+  MemoryRange& range = std::prev(next)->second;
+  if (address - range.base >= range.bytes) return false;
+  range.sync_memops = on;
+  return true;
+}
+
+}  // namespace vgpu::softgpu

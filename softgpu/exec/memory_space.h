@@ -1,0 +1,92 @@
+// Device memory: a range of the process' own addresses (device pointer = host pointer), and the map
+// of everything in it. SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SOFTGPU_EXEC_MEMORY_SPACE_H_
+#define VGPU_SOFTGPU_EXEC_MEMORY_SPACE_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/status.h"
+#include "softgpu/exec/device_segment.h"
+
+namespace vgpu::softgpu {
+
+inline constexpr uint64_t kSmallAlignment = 512;     // what native hands out
+inline constexpr uint64_t kChunkBytes = 2ull << 20;  // small blocks share these; unit of the ledger
+inline constexpr uint64_t kSmallBytesMax = 1ull << 20;  // larger blocks have pages of their own
+
+enum class MemoryKind : uint8_t { kDevice, kModule, kHost, kRegisteredHost, kVirtual };
+
+// One range that the driver knows.
+struct MemoryRange {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  uint64_t owner = 0;  // id of the context that made it
+  uint64_t id = 0;     // unique per allocation (CU_POINTER_ATTRIBUTE_BUFFER_ID)
+  uint32_t flags = 0;  // cuMemHostAlloc / cuMemHostRegister flags
+  bool sync_memops = false;
+};
+
+// Allocator and interval map of one device. Thread-safe. What is freed goes back to the system;
+// large blocks become inaccessible at once, small ones when their 2 MiB chunk is empty.
+class MemorySpace {
+ public:
+  // Reserves the address range. `segment` outlives this object.
+  static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment);
+  ~MemorySpace();
+
+  // Zero when there is no memory left. `kind` is kDevice or kModule.
+  uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t owner);
+  // False when `address` is not the start of a block from allocate().
+  bool free(uint64_t address);
+  // Frees all that allocate() gave to `owner`.
+  void free_owned_by(uint64_t owner);
+
+  // Host memory: pages from the system (zeroed), or the caller's own. Zero / false when that fails.
+  uint64_t allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner);
+  bool free_host(uint64_t address);
+  enum class Registration { kDone, kAlready, kInvalid };
+  Registration register_host(uint64_t address, uint64_t bytes, uint32_t flags, uint64_t owner);
+  bool unregister_host(uint64_t address);
+
+  // Ranges of the virtual memory family; the caller has mapped the pages.
+  void add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner);
+  bool remove_range(uint64_t base);
+
+  // The range that holds `address`.
+  std::optional<MemoryRange> find(uint64_t address) const;
+  // True when [address, address + bytes) lies in known ranges without a gap.
+  bool covers(uint64_t address, uint64_t bytes) const;
+  bool set_sync_memops(uint64_t address, bool on);
+
+ private:
+  explicit MemorySpace(DeviceSegment* segment) : segment_(segment) {}
+  uint64_t allocate_small(uint64_t bytes);
+  uint64_t allocate_large(uint64_t bytes);
+  void free_small(uint64_t address, uint64_t bytes);
+  void free_large(uint64_t address, uint64_t bytes);
+  bool add_chunk();
+  uint64_t take_pages(uint64_t bytes);
+  void give_pages(uint64_t address, uint64_t bytes);
+  void drop_free_block(std::map<uint64_t, uint64_t>::iterator block);
+  void insert(const MemoryRange& range);
+
+  DeviceSegment* const segment_;
+  uint64_t base_ = 0;
+  uint64_t bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, MemoryRange> ranges_;   // by base
+  std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes, never adjacent
+  std::map<uint64_t, uint64_t> free_small_;  // address -> bytes, never adjacent within a chunk
+  std::set<std::pair<uint64_t, uint64_t>> small_by_size_;  // (bytes, address) of the same blocks
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace vgpu::softgpu
+
+#endif  // VGPU_SOFTGPU_EXEC_MEMORY_SPACE_H_

@@ -1,0 +1,30 @@
+// Copies, memsets and host functions off the caller's thread.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/serial_engine.h"
+
+#include "softgpu/exec/engine_thread.h"
+#include "softgpu/exec/grid_management.h"
+
+namespace vgpu::softgpu {
+
+void SerialEngine::add(Command* command) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  commands_.push_back(command);
+  if (!running_) running_ = start_engine_thread(name_, [this] { loop(); });
+  added_.notify_one();
+}
+
+void SerialEngine::loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    added_.wait(lock, [this] { return !commands_.empty(); });
+    Command* const command = commands_.front();
+    commands_.pop_front();
+    lock.unlock();
+    command->work();
+    management_->complete(command);
+    lock.lock();
+  }
+}
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,56 @@
+// A streaming multiprocessor: one worker thread that runs blocks, several of them resident when
+// they wait. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "softgpu/exec/block.h"
+#include "softgpu/exec/device_segment.h"
+#include "softgpu/exec/grid_management.h"
+#include "softgpu/exec/work_distributor.h"
+
+namespace vgpu::softgpu {
+
+// Started blocks that one SM keeps while they spin or wait for each other. More than any occupancy
+// we report, so that the blocks of a cooperative grid always fit.
+inline constexpr size_t kResidentBlocksMax = 64;
+
+// loop() never returns; everything else happens on its thread.
+class Sm {
+ public:
+  Sm(uint32_t id, WorkDistributor* distributor, GridManagement* management, DeviceSegment* segment)
+      : id_(id), distributor_(distributor), management_(management), segment_(segment) {}
+  void loop();
+
+ private:
+  struct Resident {
+    std::unique_ptr<BlockRunner> runner;
+    Grid* grid;
+  };
+
+  bool fetch();
+  void start_block();
+  void step(Resident resident);
+  void finish_blocks(Grid* grid, uint64_t blocks);
+  void report_fault(const Grid& grid, const Fault& fault);
+  void hold_token();
+  void drop_token();
+  void rest(uint32_t seen);
+
+  const uint32_t id_;
+  WorkDistributor* const distributor_;
+  GridManagement* const management_;
+  DeviceSegment* const segment_;
+  std::vector<Chunk> chunks_;       // the last is the most urgent
+  std::deque<Resident> residents_;  // in turn
+  std::vector<std::unique_ptr<BlockRunner>> spare_;
+  uint32_t fruitless_ = 0;  // steps in a row after which every block still waited
+  bool has_token_ = false;
+  uint32_t token_ = 0;
+  uint64_t token_since_ns_ = 0;
+};
+
+}  // namespace vgpu::softgpu
