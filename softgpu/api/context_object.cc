@@ -1,0 +1,158 @@
+// Life of a context.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/context_object.h"
+
+#include <algorithm>
+
+#include "api/cudart/context_storage.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+struct LimitDefault {
+  CUlimit limit;
+  size_t value;
+};
+constexpr LimitDefault kLimitDefaults[] = {
+    {CU_LIMIT_STACK_SIZE, 1024},
+    {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20},
+    {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
+    {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128},
+    {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
+};
+
+// A number of the calling thread that is never used again.
+uint64_t thread_number() {
+  static std::atomic<uint64_t> next{1};
+  static thread_local uint64_t mine = 0;
+  if (mine == 0) mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+uint64_t next_stream_id() {
+  static std::atomic<uint64_t> next{16};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+ContextStack& context_stack() {
+  static thread_local ContextStack stack;
+  return stack;
+}
+
+Context::Context(Device* device, bool is_primary, uint64_t number)
+    : primary(is_primary), id(number), device_(device) {}
+
+void Context::open(unsigned context_flags) {
+  auto channel = std::make_shared<Channel>();
+  auto legacy = std::make_shared<Stream>();
+  legacy->context = this;
+  legacy->channel = channel;
+  legacy->queue = device_->management().open_queue(channel.get(), true, true, kPriorityLeast);
+  legacy->id = 1;
+  flags.store(context_flags);
+  cache_config.store(CU_FUNC_CACHE_PREFER_NONE);
+  for (const LimitDefault& limit : kLimitDefaults) limits[limit.limit].store(limit.value);
+  output_.set_limits(limits[CU_LIMIT_PRINTF_FIFO_SIZE], limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
+  std::lock_guard<std::mutex> lock(mutex_);
+  channel_ = std::move(channel);
+  legacy_ = std::move(legacy);
+  life.fetch_add(1);
+  alive_.store(true, std::memory_order_release);
+}
+
+void Context::close() {
+  if (!alive_.exchange(false)) return;
+  cudart::run_context_destructors(handle);
+  std::shared_ptr<Channel> channel;
+  std::vector<std::shared_ptr<Stream>> streams;
+  std::vector<std::shared_ptr<Module>> modules;
+  std::map<uint64_t, std::shared_ptr<Stream>> per_thread;
+  std::shared_ptr<Stream> legacy;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    channel = channel_;
+    streams.swap(streams_);
+    modules.swap(modules_);
+    per_thread.swap(per_thread_);
+    legacy.swap(legacy_);
+  }
+  // What is queued completes without running; what runs leaves at its next poll. Waiters wake by
+  // that.
+  device_->management().fail(channel.get(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  device_->management().wait_for_all(*channel);
+  device_->management().close_channel(channel.get());
+  output_.flush();
+  Driver& driver = Driver::instance();
+  for (const auto& stream : streams) driver.streams.remove(stream->handle);
+  for (const auto& module : modules) module->unload();
+  output_.clear();
+  device_->memory().free_owned_by(id);
+}
+
+std::shared_ptr<Channel> Context::channel() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return channel_;
+}
+
+std::shared_ptr<Stream> Context::legacy_stream() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return legacy_;
+}
+
+std::shared_ptr<Stream> Context::per_thread_stream() {
+  const uint64_t thread = thread_number();
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (channel_ == nullptr) return nullptr;
+  std::shared_ptr<Stream>& stream = per_thread_[thread];
+  if (stream == nullptr) {
+    stream = std::make_shared<Stream>();
+    stream->context = this;
+    stream->channel = channel_;
+    stream->queue = device_->management().open_queue(channel_.get(), true, false, kPriorityLeast);
+    stream->id = next_stream_id();
+  }
+  return stream;
+}
+
+std::vector<std::shared_ptr<Stream>> Context::streams() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return streams_;
+}
+
+void Context::add_stream(const std::shared_ptr<Stream>& stream) {
+  stream->id = next_stream_id();
+  std::lock_guard<std::mutex> lock(mutex_);
+  streams_.push_back(stream);
+}
+
+void Context::drop_stream(const std::shared_ptr<Stream>& stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase(streams_, stream);
+}
+
+void Context::add_module(const std::shared_ptr<Module>& module) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  modules_.push_back(module);
+}
+
+void Context::drop_module(const std::shared_ptr<Module>& module) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase(modules_, module);
+}
+
+CUresult Context::synchronise() {
+  const std::shared_ptr<Channel> current = channel();
+  device_->management().wait_for_all(*current);
+  output_.flush();
+  return current->sticky();
+}
+
+CUresult Context::sticky() const {
+  const std::shared_ptr<Channel> current = channel();
+  return current == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : current->sticky();
+}
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,157 @@
+// cuInit, fork, and what every call checks first.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/driver.h"
+
+#include <pthread.h>
+
+#include <string_view>
+
+#include "api/cudart/host.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "softgpu/api/callback_scope.h"
+#include "softgpu/api/identity.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+// CUDA_VISIBLE_DEVICES: a list of ordinals or UUIDs; ours is ordinal 0. The first entry that names
+// no device ends the list.
+bool device_is_visible() {
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) return true;
+  std::string_view first(list);
+  first = first.substr(0, first.find(','));
+  if (const auto ordinal = parse_integer(first)) return *ordinal == 0;
+  return first.size() > 4 && std::string_view(uuid_text(0)).substr(0, first.size()) == first;
+}
+
+CUresult current_context(CUcontext* context) {
+  Context* const top = context_stack().top();
+  *context = top == nullptr ? nullptr : top->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult primary_context(CUcontext* context, CUdevice device) {
+  if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
+  *context = Driver::instance().primary().handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult context_id(CUcontext handle, uint64_t* id) {
+  const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *id = context->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult device_identity(int ordinal, CUuuid* uuid, int* domain, int* bus, int* device) {
+  *uuid = uuid_of(ordinal);
+  *domain = 0;
+  *bus = pci_bus_of(ordinal);
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+uint64_t each_kernel(CUmodule handle, void (*visit)(void*, CUfunction, uint64_t), void* user) {
+  const std::shared_ptr<Module> module = Driver::instance().modules.find(handle);
+  if (module == nullptr) return 0;
+  for (const auto& function : module->functions()) visit(user, function->handle, 0);
+  return module->functions().size();
+}
+
+const cudart::Host kHost = {
+    current_context,
+    primary_context,
+    context_id,
+    [] { return kDriverVersion; },
+    [] { return Driver::instance().device_count(); },
+    device_identity,
+    each_kernel,
+};
+
+}  // namespace
+
+Driver& Driver::instance() {
+  static Driver* const driver = [] {
+    cudart::set_host(&kHost);
+    return new Driver();
+  }();
+  return *driver;
+}
+
+CUresult Driver::initialise() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  switch (state_.load(std::memory_order_acquire)) {
+    case kReady:
+      return CUDA_SUCCESS;
+    case kFailed:
+      return failure_;
+    case kForked:
+      return CUDA_ERROR_NOT_INITIALIZED;
+    default:
+      break;
+  }
+  failure_ = create_device();
+  state_.store(failure_ == CUDA_SUCCESS ? kReady : kFailed, std::memory_order_release);
+  return failure_;
+}
+
+CUresult Driver::create_device() {
+  if (!device_is_visible()) return CUDA_ERROR_NO_DEVICE;
+  DeviceConfig config = read_device_config();
+  odd_handles = config.contrary;
+  Result<std::unique_ptr<Device>> device = Device::create(std::move(config));
+  if (!device.ok()) {
+    VGPU_LOG_ERROR("software GPU: %s", device.status().to_string().c_str());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  device_ = std::move(device).value();
+  primary_ = std::make_shared<Context>(device_.get(), true, 1);
+  primary_->handle = contexts.insert(primary_);
+  ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  return CUDA_SUCCESS;
+}
+
+// The child has the memory but not the threads: every call fails there, and nothing is touched.
+void Driver::after_fork_in_child() {
+  Driver& driver = instance();
+  if (driver.state_.load() != kReady) return;
+  driver.state_.store(kForked);
+  driver.device_->segment().abandon_after_fork();
+}
+
+CUresult Driver::ready() const {
+  const int state = state_.load(std::memory_order_acquire);
+  if (state == kReady) [[likely]]
+    return CUDA_SUCCESS;
+  return state == kFailed ? failure_ : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult enter_ignoring_errors(Context** context) {
+  if (const CUresult result = Driver::instance().ready(); result != CUDA_SUCCESS) return result;
+  if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
+  Context* const top = context_stack().top();
+  if (top == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!top->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *context = top;
+  return CUDA_SUCCESS;
+}
+
+CUresult enter(Context** context) {
+  const CUresult result = enter_ignoring_errors(context);
+  return result != CUDA_SUCCESS ? result : (*context)->sticky();
+}
+
+std::shared_ptr<Stream> find_stream(Context& context, CUstream handle) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return context.legacy_stream();
+  if (handle == CU_STREAM_PER_THREAD) return context.per_thread_stream();
+  return Driver::instance().streams.find(handle);
+}
+
+CUresult check_device(CUdevice device) {
+  if (const CUresult result = Driver::instance().ready(); result != CUDA_SUCCESS) return result;
+  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+}  // namespace vgpu::softgpu

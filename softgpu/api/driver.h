@@ -1,0 +1,78 @@
+// The driver's state in this process: one object, made by cuInit and never destroyed (calls arrive
+// after static destructors). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "softgpu/api/context_object.h"
+#include "softgpu/api/handles.h"
+#include "softgpu/api/module_object.h"
+#include "softgpu/api/stream_object.h"
+#include "softgpu/exec/device.h"
+
+namespace vgpu::softgpu {
+
+inline constexpr int kDriverVersion = 13000;
+
+// What a CUmemGenericAllocationHandle names.
+struct PhysicalHandle {
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+class Driver {
+ public:
+  // The one object. Does nothing by itself: preloading the library is harmless.
+  static Driver& instance();
+
+  // cuInit. Thread-safe; later calls return what the first did.
+  CUresult initialise();
+  // CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in the child of a fork after it.
+  CUresult ready() const;
+
+  Device& device() { return *device_; }
+  Context& primary() { return *primary_; }
+  // 1, or 0 when CUDA_VISIBLE_DEVICES hides the device.
+  int device_count() const { return device_ != nullptr ? 1 : 0; }
+
+  Handles<CUcontext, Context, kContextTag> contexts;
+  Handles<CUstream, Stream, kStreamTag> streams;
+  Handles<CUevent, Event, kEventTag> events;
+  Handles<CUmodule, Module, kModuleTag> modules;
+  Handles<CUfunction, Function, kFunctionTag> functions;
+  Handles<CUlibrary, Library, kLibraryTag> libraries;
+  Handles<CUkernel, Kernel, kKernelTag> kernels;
+  Handles<uint64_t*, PhysicalHandle, kPhysicalTag> physical;
+
+ private:
+  Driver() = default;
+  CUresult create_device();
+  static void after_fork_in_child();
+
+  enum State : int { kFresh, kReady, kFailed, kForked };
+  std::mutex mutex_;
+  std::atomic<int> state_{kFresh};  // release by initialise(), acquire by every call
+  CUresult failure_ = CUDA_SUCCESS;
+  std::unique_ptr<Device> device_;
+  std::shared_ptr<Context> primary_;
+};
+
+// Entry of calls that need a current context: the context, or the native error (not initialised,
+// none current, destroyed, sticky).
+CUresult enter(Context** context);
+// The same, but a sticky error does not matter (destruction, queries of what cannot fail).
+CUresult enter_ignoring_errors(Context** context);
+
+// The object behind a stream handle of a call made in `context`: null, legacy, per-thread or
+// created. nullptr: no such stream.
+std::shared_ptr<Stream> find_stream(Context& context, CUstream handle);
+
+// CUDA_ERROR_INVALID_DEVICE unless `device` is ours; first NOT_INITIALIZED.
+CUresult check_device(CUdevice device);
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,124 @@
+// Events: stamps at positions of queues.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "base/clock.h"
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::Driver;
+using softgpu::enter;
+using softgpu::Event;
+using softgpu::EventPoint;
+using softgpu::GridManagement;
+
+constexpr unsigned kFlags =
+    CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult look_up(CUevent handle, std::shared_ptr<Event>* event) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  *event = Driver::instance().events.find(handle);
+  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuEventCreate(CUevent* out, unsigned int flags) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || (flags & ~kFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0) {
+    const bool untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0;
+    return untimed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  }
+  auto event = std::make_shared<Event>();
+  event->context = context;
+  event->channel = context->channel();
+  event->flags = flags;
+  *out = Driver::instance().events.insert(std::move(event));
+  return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent handle) {
+  Context* context = nullptr;
+  if (const CUresult result = softgpu::enter_ignoring_errors(&context); result != CUDA_SUCCESS)
+    return result;
+  return Driver::instance().events.remove(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                                                             : CUDA_SUCCESS;
+}
+
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  Context& context = *softgpu::context_stack().top();
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, stream_handle);
+  if (stream == nullptr || stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  auto point = std::make_shared<EventPoint>();
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->point = point;
+  }
+  GridManagement& management = context.device().management();
+  if (management.nothing_before(*stream->queue)) {
+    point->time_ns = monotonic_ns();
+    point->reached.store(1, std::memory_order_release);
+    return CUDA_SUCCESS;
+  }
+  auto command = std::make_unique<softgpu::Command>();
+  command->record = std::move(point);
+  management.submit(stream->queue, std::move(command));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return driver::cuEventRecordWithFlags(event, stream, 0);
+}
+
+CUresult cuEventQuery(CUevent handle) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
+  const std::shared_ptr<EventPoint> point = event->latest();
+  if (point != nullptr && point->reached.load(std::memory_order_acquire) == 0)
+    return CUDA_ERROR_NOT_READY;
+  return event->channel->sticky();
+}
+
+CUresult cuEventSynchronize(CUevent handle) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
+  const std::shared_ptr<EventPoint> point = event->latest();
+  if (point != nullptr) {
+    event->context->device().management().wait_for(*point);
+    event->context->output().flush();
+  }
+  return event->channel->sticky();
+}
+
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  std::shared_ptr<Event> start;
+  std::shared_ptr<Event> end;
+  if (const CUresult result = look_up(start_handle, &start); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up(end_handle, &end); result != CUDA_SUCCESS) return result;
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<EventPoint> from = start->latest();
+  const std::shared_ptr<EventPoint> to = end->latest();
+  if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (from->reached.load(std::memory_order_acquire) == 0 ||
+      to->reached.load(std::memory_order_acquire) == 0) {
+    return CUDA_ERROR_NOT_READY;
+  }
+  const int64_t elapsed_ns = static_cast<int64_t>(to->time_ns - from->time_ns);
+  *milliseconds = static_cast<float>(static_cast<double>(elapsed_ns) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

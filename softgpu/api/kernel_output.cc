@@ -1,0 +1,67 @@
+// printf text is collected per context; the heap is the process' own, with a limit.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/kernel_output.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace vgpu::softgpu {
+
+void KernelOutput::print(std::string_view text) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  text_.append(text);
+  if (text_.size() > fifo_bytes_) text_.erase(0, text_.size() - fifo_bytes_);
+}
+
+uint64_t KernelOutput::heap_alloc(uint64_t bytes) {
+  constexpr size_t kHeapAlignment = 16;
+  if (bytes == 0) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > heap_bytes_ || heap_used_ > heap_bytes_ - bytes) return 0;
+  const uint64_t rounded = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  void* block = std::aligned_alloc(kHeapAlignment, rounded);
+  if (block == nullptr) return 0;
+  const uint64_t address = reinterpret_cast<uint64_t>(block);
+  heap_[address] = bytes;
+  heap_used_ += bytes;
+  return address;
+}
+
+void KernelOutput::heap_free(uint64_t address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = heap_.find(address);
+  if (found == heap_.end()) return;
+  heap_used_ -= found->second;
+  heap_.erase(found);
+  std::free(reinterpret_cast<void*>(address));
+}
+
+void KernelOutput::assert_failed(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
+}
+
+void KernelOutput::set_limits(uint64_t fifo_bytes, uint64_t heap_bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  fifo_bytes_ = fifo_bytes;
+  heap_bytes_ = heap_bytes;
+}
+
+void KernelOutput::flush() {
+  std::string text;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (text_.empty()) return;
+    text.swap(text_);
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void KernelOutput::clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [address, bytes] : heap_) std::free(reinterpret_cast<void*>(address));
+  heap_.clear();
+  heap_used_ = 0;
+}
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,39 @@
+// What kernels of one context ask of the host side: printf, malloc and assert.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "softgpu/exec/device_services.h"
+
+namespace vgpu::softgpu {
+
+// Thread-safe. Text beyond the buffer's size pushes out the oldest, as documented for printf in
+// kernels.
+class KernelOutput : public DeviceServices {
+ public:
+  void print(std::string_view text) override;
+  uint64_t heap_alloc(uint64_t bytes) override;
+  void heap_free(uint64_t address) override;
+  void assert_failed(std::string_view text) override;
+
+  void set_limits(uint64_t fifo_bytes, uint64_t heap_bytes);
+  // Writes collected printf text to stdout; called where the program synchronises.
+  void flush();
+  // Frees what kernels left on the heap.
+  void clear();
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+  uint64_t fifo_bytes_ = 1 << 20;
+  uint64_t heap_bytes_ = 8 << 20;
+  uint64_t heap_used_ = 0;
+  std::unordered_map<uint64_t, uint64_t> heap_;  // address -> bytes
+};
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,72 @@
+// Linear copies.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "api/default_stream.h"
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+#include "softgpu/api/transfer.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::enter;
+using softgpu::PointerSide;
+using softgpu::Wait;
+
+// Which sides of a copy must be memory that the driver knows.
+enum Known : unsigned { kNeither = 0, kDestination = 1, kSource = 2 };
+
+CUresult checked_copy(uint64_t destination, uint64_t source, size_t bytes, CUstream stream,
+                      Wait wait, unsigned known) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (destination == 0 || source == 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto pageable = [context](uint64_t address) {
+    return softgpu::side_of(*context, address) == PointerSide::kPageable;
+  };
+  if ((known & kDestination) != 0 && pageable(destination)) return CUDA_ERROR_INVALID_VALUE;
+  if ((known & kSource) != 0 && pageable(source)) return CUDA_ERROR_INVALID_VALUE;
+  return softgpu::copy(*context, destination, source, bytes, stream, wait);
+}
+
+uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+}  // namespace
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+  return checked_copy(dst, src, bytes, default_stream(), Wait::kYes, kNeither);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  return checked_copy(dst, src, bytes, stream, Wait::kNo, kNeither);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void* src, size_t bytes) {
+  return checked_copy(dst, address(src), bytes, default_stream(), Wait::kYes, kDestination);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
+  return checked_copy(dst, address(src), bytes, stream, Wait::kNo, kDestination);
+}
+
+CUresult cuMemcpyDtoH_v2(void* dst, CUdeviceptr src, size_t bytes) {
+  return checked_copy(address(dst), src, bytes, default_stream(), Wait::kYes, kSource);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void* dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  return checked_copy(address(dst), src, bytes, stream, Wait::kNo, kSource);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+  return checked_copy(dst, src, bytes, default_stream(), Wait::kYes, kDestination | kSource);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  return checked_copy(dst, src, bytes, stream, Wait::kNo, kDestination | kSource);
+}
+
+}  // namespace vgpu::driver

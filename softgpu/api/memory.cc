@@ -1,0 +1,86 @@
+// Device memory.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::enter;
+using softgpu::enter_ignoring_errors;
+using softgpu::MemoryKind;
+
+constexpr size_t kPitchAlignment = 512;
+
+CUresult allocate(Context& context, CUdeviceptr* out, size_t bytes) {
+  const uint64_t address =
+      context.device().memory().allocate(bytes, MemoryKind::kDevice, context.id);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return allocate(*context, out, bytes);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                            unsigned int element) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || pitch == nullptr || width == 0 || height == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
+  if (width > INT32_MAX || height > SIZE_MAX / (width + kPitchAlignment))
+    return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+  return allocate(*context, out, *pitch * height);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  Context* context = nullptr;
+  if (const CUresult result = enter_ignoring_errors(&context); result != CUDA_SUCCESS)
+    return result;
+  if (address == 0) return CUDA_SUCCESS;
+  softgpu::MemorySpace& memory = context->device().memory();
+  const auto range = memory.find(address);
+  if (!range.has_value() || range->base != address || range->kind != MemoryKind::kDevice) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // As native: what may still use the block is waited for.
+  const CUresult sticky = context->synchronise();
+  if (!memory.free(address)) return CUDA_ERROR_INVALID_VALUE;
+  return sticky;
+}
+
+CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  softgpu::DeviceSegment& segment = context->device().segment();
+  const uint64_t total = segment.memory_bytes();
+  const uint64_t used = segment.used_bytes();
+  if (total_bytes != nullptr) *total_bytes = total;
+  if (free_bytes != nullptr) *free_bytes = used < total ? total - used : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  const auto range = context->device().memory().find(address);
+  if (!range.has_value()) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = range->base;
+  if (bytes != nullptr) *bytes = range->bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

@@ -1,0 +1,49 @@
+// Linear fills.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "api/default_stream.h"
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+#include "softgpu/api/transfer.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Wait;
+
+CUresult checked_fill(CUdeviceptr address, uint32_t value, uint32_t width, size_t count,
+                      CUstream stream, Wait wait) {
+  softgpu::Context* context = nullptr;
+  if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  return softgpu::fill(*context, address, value, width, count, stream, wait);
+}
+
+}  // namespace
+
+CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char value, size_t count) {
+  return checked_fill(dst, value, 1, count, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD16_v2(CUdeviceptr dst, unsigned short value, size_t count) {
+  return checked_fill(dst, value, 2, count, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD32_v2(CUdeviceptr dst, unsigned int value, size_t count) {
+  return checked_fill(dst, value, 4, count, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count, CUstream stream) {
+  return checked_fill(dst, value, 1, count, stream, Wait::kNo);
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count, CUstream stream) {
+  return checked_fill(dst, value, 2, count, stream, Wait::kNo);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t count, CUstream stream) {
+  return checked_fill(dst, value, 4, count, stream, Wait::kNo);
+}
+
+}  // namespace vgpu::driver

@@ -1,0 +1,188 @@
+// Loading code: variables into device memory, names into tables.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/module_object.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr uint64_t kVariableAlignment = 256;
+
+uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Module::Module(Context* context, std::shared_ptr<const Program> program)
+    : context_(context), program_(std::move(program)), life_(context->life.load()) {}
+
+Module::~Module() {
+  // A context that ended meanwhile has freed the block already, and the address may be somebody
+  // else's by now.
+  if (storage_ != 0 && context_->alive() && context_->life.load() == life_) {
+    context_->device().memory().free(storage_);
+  }
+}
+
+CUresult Module::load(Context* context, std::shared_ptr<const Program> program,
+                      std::shared_ptr<Module>* module, std::string* reason) {
+  std::shared_ptr<Module> made(new Module(context, std::move(program)));
+  if (const CUresult placed = made->place_variables(reason); placed != CUDA_SUCCESS) return placed;
+  Module* const self = made.get();
+  // The resolver is used while compile() runs, that is while the module lives.
+  made->code_ = LoadedCode::load(
+      made->program_, [self](std::string_view name) { return self->variable(name).first; });
+  if (made->code_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->make_functions();
+  *module = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult Module::place_variables(std::string* reason) {
+  uint64_t total = 0;
+  std::vector<uint64_t> offsets;
+  for (const GlobalVar& variable : program_->globals()) {
+    total = round_up(total, std::max<uint64_t>(variable.align, kVariableAlignment));
+    offsets.push_back(total);
+    if (!variable.external) total += std::max<uint64_t>(variable.bytes, 1);
+  }
+  if (total == 0) return CUDA_SUCCESS;
+  storage_ = context_->device().memory().allocate(total, MemoryKind::kModule, context_->id);
+  if (storage_ == 0) {
+    *reason = "no device memory for the module's variables";
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const auto& globals = program_->globals();
+  std::memset(reinterpret_cast<void*>(storage_), 0, total);
+  for (size_t i = 0; i < globals.size(); ++i) {
+    if (globals[i].external) continue;
+    const uint64_t address = storage_ + offsets[i];
+    variables_[globals[i].name] = {address, globals[i].bytes};
+    const size_t filled = std::min<uint64_t>(globals[i].init.size(), globals[i].bytes);
+    std::memcpy(reinterpret_cast<void*>(address), globals[i].init.data(), filled);
+  }
+  for (size_t i = 0; i < globals.size(); ++i) {
+    for (const GlobalVar::Reloc& reloc : globals[i].relocs) {
+      const uint64_t target = variable(reloc.symbol).first;
+      if (target == 0 || reloc.offset + 8 > globals[i].bytes) {
+        *reason = "undefined symbol " + reloc.symbol;
+        return CUDA_ERROR_INVALID_PTX;
+      }
+      const uint64_t word = target + static_cast<uint64_t>(reloc.addend);
+      std::memcpy(reinterpret_cast<void*>(storage_ + offsets[i] + reloc.offset), &word,
+                  sizeof(word));
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+void Module::make_functions() {
+  const auto& kernels = program_->kernels();
+  for (uint32_t index = 0; index < kernels.size(); ++index) {
+    auto function = std::make_shared<Function>();
+    function->module = weak_from_this();
+    function->index = index;
+    function->info = &kernels[index];
+    function->program = program_;
+    function->settings = std::make_shared<FunctionSettings>();
+    function->handle = Driver::instance().functions.insert(function);
+    functions_.push_back(std::move(function));
+  }
+}
+
+std::shared_ptr<Function> Module::function(std::string_view name) const {
+  for (const auto& function : functions_) {
+    if (function->info->name == name) return function;
+  }
+  return nullptr;
+}
+
+std::pair<uint64_t, uint64_t> Module::variable(std::string_view name) const {
+  const auto found = variables_.find(name);
+  return found == variables_.end() ? std::pair<uint64_t, uint64_t>{0, 0} : found->second;
+}
+
+const CompiledKernel* Module::compile(uint32_t index, const Dim3& block, Diagnostic* error) {
+  return code_->compile(index, block, error);
+}
+
+void Module::unload() {
+  Driver& driver = Driver::instance();
+  for (const auto& function : functions_) driver.functions.remove(function->handle);
+  if (handle != nullptr) driver.modules.remove(handle);
+}
+
+std::shared_ptr<Library> Library::make(std::shared_ptr<const Program> program) {
+  auto library = std::make_shared<Library>();
+  library->program_ = std::move(program);
+  const auto& kernels = library->program_->kernels();
+  for (uint32_t index = 0; index < kernels.size(); ++index) {
+    auto kernel = std::make_shared<Kernel>();
+    kernel->library = library;
+    kernel->index = index;
+    kernel->info = &kernels[index];
+    kernel->program = library->program_;
+    kernel->settings = std::make_shared<FunctionSettings>();
+    kernel->handle = Driver::instance().kernels.insert(kernel);
+    library->kernels_.push_back(std::move(kernel));
+  }
+  return library;
+}
+
+std::shared_ptr<Kernel> Library::kernel(std::string_view name) const {
+  for (const auto& kernel : kernels_) {
+    if (kernel->info->name == name) return kernel;
+  }
+  return nullptr;
+}
+
+CUresult Library::module_in(Context& context, std::shared_ptr<Module>* module) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<Module>& kept = modules_[{&context, context.life.load()}];
+  if (kept == nullptr) {
+    std::string reason;
+    std::shared_ptr<Module> made;
+    if (const CUresult result = Module::load(&context, program_, &made, &reason);
+        result != CUDA_SUCCESS) {
+      VGPU_LOG_ERROR("library: %s", reason.c_str());
+      return result;
+    }
+    for (size_t i = 0; i < kernels_.size(); ++i)
+      made->functions()[i]->settings = kernels_[i]->settings;
+    made->handle = Driver::instance().modules.insert(made);
+    context.add_module(made);
+    kept = std::move(made);
+  }
+  *module = kept;
+  return CUDA_SUCCESS;
+}
+
+void Library::unload() {
+  Driver& driver = Driver::instance();
+  for (const auto& kernel : kernels_) driver.kernels.remove(kernel->handle);
+  std::map<std::pair<Context*, uint32_t>, std::shared_ptr<Module>> modules;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    modules.swap(modules_);
+  }
+  for (auto& [where, module] : modules) {
+    module->unload();
+    module->context()->drop_module(module);
+  }
+}
+
+std::shared_ptr<Function> find_function(Context& context, CUfunction handle) {
+  Driver& driver = Driver::instance();
+  if (std::shared_ptr<Function> function = driver.functions.find(handle)) return function;
+  const std::shared_ptr<Kernel> kernel = driver.kernels.find(reinterpret_cast<CUkernel>(handle));
+  const std::shared_ptr<Library> library = kernel == nullptr ? nullptr : kernel->library.lock();
+  std::shared_ptr<Module> module;
+  if (library == nullptr || library->module_in(context, &module) != CUDA_SUCCESS) return nullptr;
+  return module->functions()[kernel->index];
+}
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,125 @@
+// Modules, libraries, and the functions and kernels in them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "softgpu/exec/device.h"
+#include "softgpu/program.h"
+
+namespace vgpu::softgpu {
+
+class Context;
+class Module;
+class Library;
+
+// What cuFuncSetAttribute and cuKernelSetAttribute change; a library's kernel shares it with its
+// functions in every context.
+struct FunctionSettings {
+  std::atomic<int> dynamic_shared_max{0};  // bytes; 0 = not set: 48 KiB less the static part
+  std::atomic<int> carveout{-1};
+};
+
+struct Function {
+  std::weak_ptr<Module> module;
+  uint32_t index = 0;
+  const KernelInfo* info = nullptr;  // lives as long as the module's program, which `program` keeps
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<FunctionSettings> settings;
+  CUfunction handle = nullptr;
+};
+
+// One image in one context: code, and variables in device memory.
+class Module : public std::enable_shared_from_this<Module> {
+ public:
+  // Allocates and fills the variables. `reason` receives one line when it fails.
+  static CUresult load(Context* context, std::shared_ptr<const Program> program,
+                       std::shared_ptr<Module>* module, std::string* reason);
+  ~Module();
+
+  std::shared_ptr<Function> function(std::string_view name) const;
+  const std::vector<std::shared_ptr<Function>>& functions() const { return functions_; }
+  // Address and size of a variable; {0, 0} when there is none.
+  std::pair<uint64_t, uint64_t> variable(std::string_view name) const;
+  const CompiledKernel* compile(uint32_t index, const Dim3& block, Diagnostic* error);
+  // Makes its handles invalid. Code and variables stay until the last grid that uses them is done.
+  void unload();
+
+  Context* context() const { return context_; }
+  CUmodule handle = nullptr;
+
+ private:
+  Module(Context* context, std::shared_ptr<const Program> program);
+  CUresult place_variables(std::string* reason);
+  void make_functions();
+
+  Context* const context_;
+  const std::shared_ptr<const Program> program_;
+  std::unique_ptr<LoadedCode> code_;
+  std::vector<std::shared_ptr<Function>> functions_;
+  std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables_;
+  uint64_t storage_ = 0;  // one block holds all variables
+  uint32_t life_ = 0;     // of the context
+};
+
+struct Kernel {
+  std::weak_ptr<Library> library;
+  uint32_t index = 0;
+  const KernelInfo* info = nullptr;
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<FunctionSettings> settings;
+  CUkernel handle = nullptr;
+};
+
+// An image for whatever context asks: each gets its own Module at first use. Thread-safe.
+class Library : public std::enable_shared_from_this<Library> {
+ public:
+  static std::shared_ptr<Library> make(std::shared_ptr<const Program> program);
+
+  std::shared_ptr<Kernel> kernel(std::string_view name) const;
+  const std::vector<std::shared_ptr<Kernel>>& kernels() const { return kernels_; }
+  CUresult module_in(Context& context, std::shared_ptr<Module>* module);
+  void unload();
+
+  CUlibrary handle = nullptr;
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::vector<std::shared_ptr<Kernel>> kernels_;
+  std::mutex mutex_;
+  std::map<std::pair<Context*, uint32_t>, std::shared_ptr<Module>>
+      modules_;  // by context and its life
+};
+
+// Options of a load that ask for text back, copied from the caller's arrays.
+struct JitLog {
+  char* error = nullptr;
+  size_t error_bytes = 0;
+  void** error_filled = nullptr;
+  char* info = nullptr;
+  size_t info_bytes = 0;
+  void** info_filled = nullptr;
+  static JitLog from_options(unsigned count, const CUjit_option* options, void** values);
+  void write(const std::string& text) const;
+};
+
+// Finds the PTX for our capability in an image and parses it. Errors as cuModuleLoadData documents
+// them.
+CUresult parse_program(const void* image, const JitLog& log,
+                       std::shared_ptr<const Program>* program);
+
+// A CUfunction, or a CUkernel passed as one, in `context`. nullptr when it is neither.
+std::shared_ptr<Function> find_function(Context& context, CUfunction handle);
+
+}  // namespace vgpu::softgpu

@@ -1,0 +1,116 @@
+// How many blocks fit.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <algorithm>
+
+#include "driver_functions.h"
+#include "softgpu/api/attributes.h"
+#include "softgpu/api/driver.h"
+#include "softgpu/api/function_attributes.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::Driver;
+using softgpu::Function;
+using softgpu::kWarp;
+
+CUresult look_up(CUfunction handle, std::shared_ptr<Function>* function) {
+  Context* context = nullptr;
+  if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  *function = softgpu::find_function(*context, handle);
+  return *function == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+const softgpu::DeviceConfig& config() { return Driver::instance().device().config(); }
+
+}  // namespace
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
+                                                              int block_size, size_t dynamic_shared,
+                                                              unsigned int flags) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  if (blocks == nullptr || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *blocks = softgpu::blocks_per_sm(*function->info, config().limits, block_size, dynamic_shared);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,
+                                                     int block_size, size_t dynamic_shared) {
+  return driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size,
+                                                                      dynamic_shared, 0);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid_size, int* block_size,
+                                                   CUfunction handle, CUoccupancyB2DSize shared_of,
+                                                   size_t dynamic_shared, int limit,
+                                                   unsigned int flags) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  if (grid_size == nullptr || block_size == nullptr ||
+      flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  int most = softgpu::max_threads(*function->info);
+  if (limit > 0) most = std::min(most, limit);
+  int best_threads = 0;
+  int best_size = 0;
+  int best_blocks = 0;
+  // From large to small: of equal occupancy the larger block wins.
+  for (int size = (most + kWarp - 1) / kWarp * kWarp; size > 0; size -= kWarp) {
+    const int tried = std::min(size, most);
+    const size_t shared = shared_of != nullptr ? shared_of(tried) : dynamic_shared;
+    const int blocks = softgpu::blocks_per_sm(*function->info, config().limits, tried, shared);
+    if (blocks * tried <= best_threads) continue;
+    best_threads = blocks * tried;
+    best_size = tried;
+    best_blocks = blocks;
+  }
+  *block_size = best_size;
+  *grid_size = best_blocks * static_cast<int>(config().sms);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid_size, int* block_size, CUfunction function,
+                                          CUoccupancyB2DSize shared_of, size_t dynamic_shared,
+                                          int limit) {
+  return driver::cuOccupancyMaxPotentialBlockSizeWithFlags(grid_size, block_size, function,
+                                                           shared_of, dynamic_shared, limit, 0);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks,
+                                                 int block_size) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  if (bytes == nullptr || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (softgpu::blocks_per_sm(*function->info, config().limits, block_size, 0) < blocks) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  constexpr int kUnit = 128;
+  const int share =
+      config().limits.shared_per_sm / blocks / kUnit * kUnit - softgpu::kSharedReserved;
+  const int most = std::min(share, config().limits.shared_per_block_max);
+  *bytes = static_cast<size_t>(
+      std::max(0, most - static_cast<int>(function->info->static_shared_bytes)));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
+                                            const CUlaunchConfig* launch) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  if (size == nullptr || launch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_ERROR_NOT_SUPPORTED;  // no clusters: attribute CLUSTER_LAUNCH says so
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction handle, const CUlaunchConfig* launch) {
+  return driver::cuOccupancyMaxPotentialClusterSize(count, handle, launch);
+}
+
+}  // namespace vgpu::driver

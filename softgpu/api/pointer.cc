@@ -1,0 +1,129 @@
+// What is known of a pointer.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <cstring>
+
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::enter;
+using softgpu::MemoryKind;
+using softgpu::MemoryRange;
+
+template <typename T>
+CUresult put(void* data, T value) {
+  std::memcpy(data, &value, sizeof(value));
+  return CUDA_SUCCESS;
+}
+
+bool is_host(const MemoryRange& range) {
+  return range.kind == MemoryKind::kHost || range.kind == MemoryKind::kRegisteredHost;
+}
+
+CUcontext context_of(const Context& current, const MemoryRange& range) {
+  softgpu::Driver& driver = softgpu::Driver::instance();
+  if (range.owner == 1) return driver.primary().handle;
+  return range.owner == current.id ? current.handle : nullptr;
+}
+
+// Answers for a pointer that the driver knows.
+CUresult known(const Context& current, const MemoryRange& range, CUpointer_attribute attribute,
+               CUdeviceptr pointer, void* data) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return put(data, context_of(current, range));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return put<unsigned>(data, is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return put<CUdeviceptr>(data, pointer);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (!is_host(range)) return CUDA_ERROR_INVALID_VALUE;
+      return put<void*>(data, reinterpret_cast<void*>(pointer));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return put<unsigned>(data, range.sync_memops ? 1 : 0);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return put<unsigned long long>(data, range.id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return put<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return put<int>(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return put<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return put<CUdeviceptr>(data, range.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return put<size_t>(data, range.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return put<unsigned>(data, 1);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return put<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return put<void*>(data, nullptr);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+// cuPointerGetAttributes' answers for a pointer that the driver does not know.
+void unknown(CUpointer_attribute attribute, void* data) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      put<int>(data, CU_DEVICE_INVALID);
+      break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      put<unsigned>(data, 0);
+      break;
+    default:
+      put<uint64_t>(data, 0);
+      break;
+  }
+}
+
+bool attribute_valid(CUpointer_attribute attribute) {
+  return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
+         attribute <= CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+}
+
+}  // namespace
+
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (data == nullptr || !attribute_valid(attribute)) return CUDA_ERROR_INVALID_VALUE;
+  const auto range = context->device().memory().find(pointer);
+  if (!range.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  return known(*context, *range, attribute, pointer, data);
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr pointer) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (!attribute_valid(attributes[i]) || data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto range = context->device().memory().find(pointer);
+  for (unsigned i = 0; i < count; ++i) {
+    if (!range.has_value() ||
+        known(*context, *range, attributes[i], pointer, data[i]) != CUDA_SUCCESS) {
+      unknown(attributes[i], data[i]);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

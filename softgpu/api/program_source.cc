@@ -1,0 +1,112 @@
+// From an image in the caller's memory to a parsed program.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "api/cudart/image.h"
+#include "base/log.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr int kPtxVersionMax = 90;  // ISA 9.0, of the CUDA version that we report
+
+CUresult refuse_without_ptx(const JitLog& log, const std::vector<cudart::Image>& images,
+                            uint32_t capability) {
+  std::string text = "no PTX for compute capability " + std::to_string(capability / 10) + "." +
+                     std::to_string(capability % 10) + " in the image (" +
+                     std::to_string(images.size()) +
+                     " other images): the software GPU runs PTX only; build with nvcc's "
+                     "-gencode arch=compute_75,code=compute_75 (or -arch=sm_75) to embed it";
+  VGPU_LOG_ERROR("%s", text.c_str());
+  log.write(text);
+  return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+std::string text_of(const Diagnostic& diagnostic) {
+  char place[64];
+  std::snprintf(place, sizeof(place), "ptx input, line %d, column %d; error   : ", diagnostic.line,
+                diagnostic.column);
+  return place + diagnostic.text;
+}
+
+}  // namespace
+
+JitLog JitLog::from_options(unsigned count, const CUjit_option* options, void** values) {
+  JitLog log;
+  if (options == nullptr || values == nullptr) return log;
+  for (unsigned i = 0; i < count; ++i) {
+    switch (options[i]) {
+      case CU_JIT_ERROR_LOG_BUFFER:
+        log.error = static_cast<char*>(values[i]);
+        break;
+      case CU_JIT_INFO_LOG_BUFFER:
+        log.info = static_cast<char*>(values[i]);
+        break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+        log.error_filled = &values[i];
+        log.error_bytes = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
+        break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        log.info_filled = &values[i];
+        log.info_bytes = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
+        break;
+      default:
+        break;
+    }
+  }
+  return log;
+}
+
+void JitLog::write(const std::string& text) const {
+  if (error != nullptr && error_bytes != 0) {
+    const size_t length = std::min(text.size(), error_bytes - 1);
+    std::memcpy(error, text.data(), length);
+    error[length] = '\0';
+    *error_filled = reinterpret_cast<void*>(static_cast<uintptr_t>(text.empty() ? 0 : length + 1));
+  }
+  if (info != nullptr && info_bytes != 0) {
+    info[0] = '\0';
+    *info_filled = nullptr;
+  }
+}
+
+CUresult parse_program(const void* image, const JitLog& log,
+                       std::shared_ptr<const Program>* program) {
+  const CapabilityLimits& limits = Driver::instance().device().config().limits;
+  const uint32_t capability = static_cast<uint32_t>(limits.major * 10 + limits.minor);
+  std::vector<cudart::Image> images;
+  std::string why;
+  if (!cudart::parse_images(image, &images, &why)) {
+    VGPU_LOG_ERROR("image refused: %s", why.c_str());
+    log.write(why);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  const cudart::Image* ptx = cudart::best_ptx(images, capability);
+  if (ptx == nullptr) return refuse_without_ptx(log, images, capability);
+  Diagnostic diagnostic;
+  std::shared_ptr<const Program> parsed = Program::parse(ptx->bytes, &diagnostic);
+  if (parsed == nullptr) {
+    const std::string text = text_of(diagnostic);
+    VGPU_LOG_ERROR("%s", text.c_str());
+    log.write(text);
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  for (const KernelInfo& kernel : parsed->kernels()) {
+    if (kernel.ptx_version > kPtxVersionMax) {
+      log.write("the PTX's ISA version is newer than this driver knows");
+      return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    }
+    if (kernel.target_sm > static_cast<int>(capability)) {
+      log.write("the PTX is for a newer target than this device");
+      return CUDA_ERROR_INVALID_PTX;
+    }
+  }
+  log.write("");
+  *program = std::move(parsed);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::softgpu

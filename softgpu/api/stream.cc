@@ -1,0 +1,152 @@
+// Streams.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <algorithm>
+
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Command;
+using softgpu::Context;
+using softgpu::Driver;
+using softgpu::enter;
+using softgpu::enter_ignoring_errors;
+using softgpu::GridManagement;
+using softgpu::Stream;
+
+CUresult create(CUstream* out, unsigned flags, int priority) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->channel = context->channel();
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, softgpu::kPriorityGreatest, softgpu::kPriorityLeast);
+  stream->queue = context->device().management().open_queue(
+      stream->channel.get(), (flags & CU_STREAM_NON_BLOCKING) == 0, false, stream->priority);
+  context->add_stream(stream);
+  stream->handle = Driver::instance().streams.insert(stream);
+  if (stream->handle == nullptr) {
+    context->drop_stream(stream);
+    context->device().management().close_queue(stream->queue);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = stream->handle;
+  return CUDA_SUCCESS;
+}
+
+// The stream of a query, with the error that its context carries.
+CUresult look_up(CUstream handle, std::shared_ptr<Stream>* stream) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  *stream = softgpu::find_stream(*context, handle);
+  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
+  return create(stream, flags, softgpu::kPriorityLeast);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
+  return create(stream, flags, priority);
+}
+
+CUresult cuStreamDestroy_v2(CUstream handle) {
+  Context* context = nullptr;
+  if (const CUresult result = enter_ignoring_errors(&context); result != CUDA_SUCCESS)
+    return result;
+  const std::shared_ptr<Stream> stream = Driver::instance().streams.remove(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  stream->context->drop_stream(stream);
+  context->device().management().close_queue(stream->queue);  // what is in it still runs
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  GridManagement& management = stream->context->device().management();
+  if (!management.nothing_before(*stream->queue)) {
+    // A marker takes part in the legacy stream's ordering, so waiting for it waits for all that
+    // counts.
+    const uint64_t ordinal = management.submit(stream->queue, std::make_unique<Command>());
+    management.wait_for(*stream->queue, ordinal);
+  }
+  stream->context->output().flush();
+  return stream->channel->sticky();
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  const bool done = stream->queue->legacy
+                        ? stream->context->device().management().nothing_before(*stream->queue)
+                        : stream->queue->idle();
+  if (!done) return CUDA_ERROR_NOT_READY;
+  return stream->channel->sticky();
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int flags) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  const std::shared_ptr<softgpu::Event> event = Driver::instance().events.find(event_handle);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<softgpu::EventPoint> point = event->latest();
+  if (point == nullptr || point->reached.load(std::memory_order_acquire) != 0) return CUDA_SUCCESS;
+  auto command = std::make_unique<Command>();
+  command->waits.push_back(point);
+  stream->context->device().management().submit(stream->queue, std::move(command));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = stream->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *priority = stream->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *id = stream->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *context = stream->context->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

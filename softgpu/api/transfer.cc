@@ -1,0 +1,107 @@
+// Which thread moves the bytes, and when.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/transfer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "softgpu/api/driver.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+void move(uint64_t destination, uint64_t source, uint64_t bytes) {
+  std::memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), bytes);
+}
+
+void fill_now(uint64_t destination, uint32_t value, uint32_t width, uint64_t count) {
+  switch (width) {
+    case 1:
+      std::memset(reinterpret_cast<void*>(destination), static_cast<int>(value), count);
+      break;
+    case 2:
+      std::fill_n(reinterpret_cast<uint16_t*>(destination), count, static_cast<uint16_t>(value));
+      break;
+    default:
+      std::fill_n(reinterpret_cast<uint32_t*>(destination), count, value);
+      break;
+  }
+}
+
+// An asynchronous copy out of pageable memory behind other work: its bytes are taken now.
+CUresult copy_staged(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
+                     CUstream stream) {
+  auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
+  move(reinterpret_cast<uint64_t>(staged->data()), source, bytes);
+  return run_on_stream(context, stream, bytes, Wait::kNo, [destination, bytes, staged] {
+    move(destination, reinterpret_cast<uint64_t>(staged->data()), bytes);
+  });
+}
+
+}  // namespace
+
+CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait wait,
+                       std::function<void()> work) {
+  const std::shared_ptr<Stream> stream = find_stream(context, handle);
+  if (stream == nullptr || stream->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+  GridManagement& management = context.device().management();
+  if ((wait == Wait::kYes || bytes <= kInlineBytesMax) &&
+      management.nothing_before(*stream->queue)) {
+    work();
+    return CUDA_SUCCESS;
+  }
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kCopy;
+  command->work = std::move(work);
+  const uint64_t ordinal = management.submit(stream->queue, std::move(command));
+  if (wait == Wait::kNo) return CUDA_SUCCESS;
+  management.wait_for(*stream->queue, ordinal);
+  context.output().flush();
+  return stream->channel->sticky();
+}
+
+PointerSide side_of(Context& context, uint64_t address) {
+  const std::optional<MemoryRange> range = context.device().memory().find(address);
+  if (!range.has_value()) return PointerSide::kPageable;
+  const bool host = range->kind == MemoryKind::kHost || range->kind == MemoryKind::kRegisteredHost;
+  return host ? PointerSide::kPinnedHost : PointerSide::kDevice;
+}
+
+CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
+              CUstream stream, Wait wait) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  MemorySpace& memory = context.device().memory();
+  const PointerSide to = side_of(context, destination);
+  const PointerSide from = side_of(context, source);
+  if (to != PointerSide::kPageable && !memory.covers(destination, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (from != PointerSide::kPageable && !memory.covers(source, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (wait == Wait::kNo && (to == PointerSide::kPageable || from == PointerSide::kPageable)) {
+    // The caller may reuse pageable memory as soon as the call returns.
+    const std::shared_ptr<Stream> target = find_stream(context, stream);
+    if (target == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (to == PointerSide::kPageable || bytes > kStagingBytesMax ||
+        context.device().management().nothing_before(*target->queue)) {
+      wait = Wait::kYes;
+    } else {
+      return copy_staged(context, destination, source, bytes, stream);
+    }
+  }
+  return run_on_stream(context, stream, bytes, wait, [=] { move(destination, source, bytes); });
+}
+
+CUresult fill(Context& context, uint64_t destination, uint32_t value, uint32_t width,
+              uint64_t count, CUstream stream, Wait wait) {
+  if (count == 0) return CUDA_SUCCESS;
+  if (destination % width != 0 || count > UINT64_MAX / width) return CUDA_ERROR_INVALID_VALUE;
+  if (!context.device().memory().covers(destination, count * width))
+    return CUDA_ERROR_INVALID_VALUE;
+  return run_on_stream(context, stream, count * width, wait,
+                       [=] { fill_now(destination, value, width, count); });
+}
+
+}  // namespace vgpu::softgpu
