@@ -21,7 +21,8 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
   info.param_bytes = f.param_bytes;
   info.static_shared_bytes = module.shared_bytes;
   info.local_bytes = (f.local_bytes + 15) / 16 * 16;
-  // PTX has as many registers as it likes; a ptxas-like number for occupancy is a fraction of them, within limits.
+  // PTX has as many registers as it likes; a ptxas-like number for occupancy is a fraction of them,
+  // within limits.
   const auto declared = static_cast<uint32_t>(f.registers.size());
   info.registers = declared / 4 < 16 ? 16 : declared / 4 > 255 ? 255 : declared / 4;
   for (int i = 0; i < 3; ++i) {
@@ -42,7 +43,8 @@ std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic*
   std::shared_ptr<Program> program(new Program);
   if (!ptx::parse_module(text, program->module_.get(), error)) return nullptr;
   for (const ptx::Function& f : program->module_->functions) {
-    if (f.is_kernel && !f.is_declaration) program->kernels_.push_back(info_of(*program->module_, f));
+    if (f.is_kernel && !f.is_declaration)
+      program->kernels_.push_back(info_of(*program->module_, f));
   }
   program->globals_ = program->module_->globals;
   return program;
@@ -52,20 +54,23 @@ struct LoadedCode::State {
   std::shared_ptr<const Program> program;
   SymbolResolver resolver;
   std::mutex mutex;
-  std::map<std::pair<uint32_t, bool>, std::unique_ptr<CompiledKernel>> kernels;  // by index and full_rows
+  std::map<std::pair<uint32_t, bool>, std::unique_ptr<CompiledKernel>>
+      kernels;  // by index and full_rows
 };
 
 LoadedCode::LoadedCode() : state_(std::make_unique<State>()) {}
 LoadedCode::~LoadedCode() = default;
 
-std::unique_ptr<LoadedCode> LoadedCode::load(std::shared_ptr<const Program> program, SymbolResolver resolver) {
+std::unique_ptr<LoadedCode> LoadedCode::load(std::shared_ptr<const Program> program,
+                                             SymbolResolver resolver) {
   std::unique_ptr<LoadedCode> code(new LoadedCode);
   code->state_->program = std::move(program);
   code->state_->resolver = std::move(resolver);
   return code;
 }
 
-const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error) {
+const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& block,
+                                          Diagnostic* error) {
   std::lock_guard lock(state_->mutex);
   const Variant variant{block.x % 32 == 0};
   auto& slot = state_->kernels[{kernel_index, variant.full_rows}];
@@ -77,7 +82,8 @@ const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& blo
   if (!build_kernel(module, function, &kernel, error)) return nullptr;
   analyse(&kernel, variant);
   auto compiled = std::make_unique<CompiledKernel>();
-  if (!Engine::instance().compile(kernel, variant, state_->resolver, compiled.get(), error)) return nullptr;
+  if (!Engine::instance().compile(kernel, variant, state_->resolver, compiled.get(), error))
+    return nullptr;
   compiled->name = info.name;
   compiled->shared_bytes = info.static_shared_bytes;
   compiled->local_bytes = (kernel.function.local_bytes + 15) / 16 * 16;

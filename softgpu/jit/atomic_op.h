@@ -14,9 +14,10 @@ inline bool parse_atomic_op(const std::string& name, AtomicOp* op) {
   static const struct {
     const char* name;
     AtomicOp op;
-  } kNames[] = {{"add", AtomicOp::kAdd},   {"min", AtomicOp::kMin}, {"max", AtomicOp::kMax}, {"inc", AtomicOp::kInc},
-                {"dec", AtomicOp::kDec},   {"and", AtomicOp::kAnd}, {"or", AtomicOp::kOr},   {"xor", AtomicOp::kXor},
-                {"exch", AtomicOp::kExch}, {"cas", AtomicOp::kCas}};
+  } kNames[] = {{"add", AtomicOp::kAdd}, {"min", AtomicOp::kMin}, {"max", AtomicOp::kMax},
+                {"inc", AtomicOp::kInc}, {"dec", AtomicOp::kDec}, {"and", AtomicOp::kAnd},
+                {"or", AtomicOp::kOr},   {"xor", AtomicOp::kXor}, {"exch", AtomicOp::kExch},
+                {"cas", AtomicOp::kCas}};
   for (const auto& row : kNames) {
     if (name == row.name) {
       *op = row.op;
@@ -27,7 +28,8 @@ inline bool parse_atomic_op(const std::string& name, AtomicOp* op) {
 }
 
 inline AtomicType atomic_type(char kind, unsigned bits) {
-  if (kind == 'f') return bits == 32 ? AtomicType::kF32 : bits == 64 ? AtomicType::kF64 : AtomicType::kNone;
+  if (kind == 'f')
+    return bits == 32 ? AtomicType::kF32 : bits == 64 ? AtomicType::kF64 : AtomicType::kNone;
   if (kind == 'h' || kind == 'g') return AtomicType::kNone;
   if (bits == 16) return AtomicType::kU16;
   if (bits == 32) return kind == 's' ? AtomicType::kS32 : AtomicType::kU32;

@@ -1,5 +1,5 @@
-// atom and red: a helper walks the active lanes, since their order must look like one after the other.
-// SPDX-License-Identifier: Apache-2.0
+// atom and red: a helper walks the active lanes, since their order must look like one after the
+// other. SPDX-License-Identifier: Apache-2.0
 #include "softgpu/jit/atomic_op.h"
 #include "softgpu/jit/emitter.h"
 

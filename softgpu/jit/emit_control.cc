@@ -109,7 +109,8 @@ void Emitter::dispatch(const std::vector<int>& candidates, bool highest_first) {
   suspend(parked, kWarpAtBarrier, parked);
 }
 
-// Saves the masks and every live register of `blocks`, returns `code`, and dispatches over them when resumed.
+// Saves the masks and every live register of `blocks`, returns `code`, and dispatches over them
+// when resumed.
 void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vector<int>& parked) {
   BitSet live(kernel_.function.registers.size());
   for (int b : blocks) live.merge(kernel_.live_in[b]);
@@ -162,12 +163,12 @@ void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vecto
   b_.CreateBr(blocks_[blocks.back()]);
 }
 
-// On back edges: leave when the grid is stopped; in loops that wait for others let those run now and then.
+// On back edges: leave when the grid is stopped; in loops that wait for others let those run now
+// and then.
 void Emitter::poll(int b, const std::vector<int>& candidates) {
   auto* leave = BasicBlock::Create(context_, "stopped", function_);
   auto* go_on = BasicBlock::Create(context_, "", function_);
-  Value* stop =
-      context_field(offsetof(WarpContext, stop), llvm::PointerType::get(context_, 0));
+  Value* stop = context_field(offsetof(WarpContext, stop), llvm::PointerType::get(context_, 0));
   auto* word = b_.CreateLoad(int_type(32), stop);
   word->setVolatile(true);
   b_.CreateCondBr(b_.CreateICmpNE(word, i32(0)), leave, go_on);
@@ -225,8 +226,8 @@ void Emitter::terminate(int b) {
   for (int s : block.successors) candidates.push_back(s);
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-  const bool back = std::any_of(block.successors.begin(), block.successors.end(),
-                                [&](int s) { return s <= b; });
+  const bool back =
+      std::any_of(block.successors.begin(), block.successors.end(), [&](int s) { return s <= b; });
   if (back) poll(b, candidates);
   if (alone && block.successors.size() == 1 && !(is_exit && last.guard >= 0)) {
     b_.CreateBr(blocks_[block.successors[0]]);
@@ -284,7 +285,8 @@ void Emitter::emit_plain(const Instruction& in) {
   (this->*handler->second)(in);
 }
 
-// @p op: a uniform guard jumps around, a divergent one narrows the mask (and jumps when no lane is left).
+// @p op: a uniform guard jumps around, a divergent one narrows the mask (and jumps when no lane is
+// left).
 void Emitter::emit_guarded(const Instruction& in) {
   if (in.guard < 0) return emit_plain(in);
   Value* p = register_value(in.guard);

@@ -25,7 +25,8 @@ void Emitter::mov(const Instruction& in) {
       Value* part = get(from.elements[i], {'b', static_cast<uint8_t>(bits)});
       unify(&whole, &part);
       part = b_.CreateZExt(part, shaped(int_type(t.bits), part));
-      whole = b_.CreateOr(whole, b_.CreateShl(part, llvm::ConstantInt::get(whole->getType(), i * bits)));
+      whole = b_.CreateOr(whole,
+                          b_.CreateShl(part, llvm::ConstantInt::get(whole->getType(), i * bits)));
     }
     return set(to, whole);
   }
@@ -53,11 +54,13 @@ Emitter::Value* Emitter::convert_float_to_int(Value* v, const Type& from, const 
 void Emitter::cvt(const Instruction& in) {
   Type to, from;
   if (!in.type_from_end(1, &to) || !in.type_from_end(0, &from)) return unsupported(in, "its types");
-  if (to.kind == 'h' || to.kind == 'g' || from.kind == 'h' || from.kind == 'g') return unsupported(in, "packed or bfloat types");
+  if (to.kind == 'h' || to.kind == 'g' || from.kind == 'h' || from.kind == 'g')
+    return unsupported(in, "packed or bfloat types");
   Value* v = source(in, 1, from);
   if (from.is_float() && to.is_float()) {
     for (const char* mode : {"rz", "rm", "rp"}) {
-      if (in.has(mode) && to.bits < from.bits) return unsupported(in, "rounding other than to nearest");
+      if (in.has(mode) && to.bits < from.bits)
+        return unsupported(in, "rounding other than to nearest");
     }
     v = round_float(v, in);
     v = b_.CreateFPCast(v, shaped(scalar_type(to), v));
@@ -113,22 +116,24 @@ Emitter::Value* Emitter::compare(const std::string& op, const Type& t, Value* a,
     const char* name;
     P real, with_sign, without_sign;
   };
-  static const Row kRows[] = {
-      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},    {"ne", P::FCMP_ONE, P::ICMP_NE, P::ICMP_NE},
-      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT},  {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
-      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},  {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
-      {"lo", P::BAD_FCMP_PREDICATE, P::ICMP_ULT, P::ICMP_ULT},
-      {"ls", P::BAD_FCMP_PREDICATE, P::ICMP_ULE, P::ICMP_ULE},
-      {"hi", P::BAD_FCMP_PREDICATE, P::ICMP_UGT, P::ICMP_UGT},
-      {"hs", P::BAD_FCMP_PREDICATE, P::ICMP_UGE, P::ICMP_UGE},
-      {"equ", P::FCMP_UEQ, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"neu", P::FCMP_UNE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"ltu", P::FCMP_ULT, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"leu", P::FCMP_ULE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"gtu", P::FCMP_UGT, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"geu", P::FCMP_UGE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"num", P::FCMP_ORD, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
-      {"nan", P::FCMP_UNO, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE}};
+  static const Row kRows[] = {{"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},
+                              {"ne", P::FCMP_ONE, P::ICMP_NE, P::ICMP_NE},
+                              {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT},
+                              {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+                              {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},
+                              {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+                              {"lo", P::BAD_FCMP_PREDICATE, P::ICMP_ULT, P::ICMP_ULT},
+                              {"ls", P::BAD_FCMP_PREDICATE, P::ICMP_ULE, P::ICMP_ULE},
+                              {"hi", P::BAD_FCMP_PREDICATE, P::ICMP_UGT, P::ICMP_UGT},
+                              {"hs", P::BAD_FCMP_PREDICATE, P::ICMP_UGE, P::ICMP_UGE},
+                              {"equ", P::FCMP_UEQ, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"neu", P::FCMP_UNE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"ltu", P::FCMP_ULT, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"leu", P::FCMP_ULE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"gtu", P::FCMP_UGT, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"geu", P::FCMP_UGE, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"num", P::FCMP_ORD, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE},
+                              {"nan", P::FCMP_UNO, P::BAD_ICMP_PREDICATE, P::BAD_ICMP_PREDICATE}};
   unify(&a, &b);
   for (const Row& row : kRows) {
     if (op != row.name) continue;
@@ -142,7 +147,8 @@ Emitter::Value* Emitter::compare(const std::string& op, const Type& t, Value* a,
 // setp.op[.bool].type p[|q], a, b[, c]
 void Emitter::setp(const Instruction& in) {
   Type t;
-  if (!in.type_from_end(0, &t) || t.kind == 'h' || t.kind == 'g' || in.modifiers.empty()) return unsupported(in);
+  if (!in.type_from_end(0, &t) || t.kind == 'h' || t.kind == 'g' || in.modifiers.empty())
+    return unsupported(in);
   Value* r = compare(in.modifiers[0], t, get(in.operands[1], t), get(in.operands[2], t));
   if (r == nullptr) return unsupported(in);
   Value* inverse = b_.CreateNot(r);
@@ -151,7 +157,9 @@ void Emitter::setp(const Instruction& in) {
     unify(&r, &c);
     inverse = b_.CreateNot(r);
     auto join = [&](Value* v) {
-      return in.has("and") ? b_.CreateAnd(v, c) : in.has("or") ? b_.CreateOr(v, c) : b_.CreateXor(v, c);
+      return in.has("and")  ? b_.CreateAnd(v, c)
+             : in.has("or") ? b_.CreateOr(v, c)
+                            : b_.CreateXor(v, c);
     };
     r = join(r);
     inverse = join(inverse);
@@ -163,7 +171,9 @@ void Emitter::setp(const Instruction& in) {
 // set.op.dtype.stype d, a, b: all ones or 1.0
 void Emitter::set_compare(const Instruction& in) {
   Type t, d;
-  if (!in.type_from_end(0, &t) || !in.type_from_end(1, &d) || t.kind == 'h' || t.kind == 'g' || in.operands.size() > 3) return unsupported(in);
+  if (!in.type_from_end(0, &t) || !in.type_from_end(1, &d) || t.kind == 'h' || t.kind == 'g' ||
+      in.operands.size() > 3)
+    return unsupported(in);
   Value* r = compare(in.modifiers[0], t, get(in.operands[1], t), get(in.operands[2], t));
   if (r == nullptr) return unsupported(in);
   llvm::Type* type = shaped(scalar_type(d), r);
@@ -207,7 +217,8 @@ void Emitter::isspacep(const Instruction& in) {
   };
   Value* window = b_.CreateZExt(
       context_field(offsetof(WarpContext, total_shared_bytes), int_type(32)), int_type(64));
-  const uint64_t slices = static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * kWarpLanes;
+  const uint64_t slices =
+      static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * kWarpLanes;
   if (!in.has("global")) return set(in.operands[0], inside(field, shared ? window : i64(slices)));
   Value* other = b_.CreateOr(inside(offsetof(WarpContext, shared), window),
                              inside(offsetof(WarpContext, local), i64(slices)));

@@ -1,5 +1,5 @@
-// Floating-point arithmetic. No fast-math flags anywhere: results are those of IEEE, fused only where PTX says fma.
-// SPDX-License-Identifier: Apache-2.0
+// Floating-point arithmetic. No fast-math flags anywhere: results are those of IEEE, fused only
+// where PTX says fma. SPDX-License-Identifier: Apache-2.0
 #include "softgpu/jit/emitter.h"
 
 namespace vgpu::softgpu {
@@ -12,7 +12,8 @@ Emitter::Value* Emitter::saturate(Value* v) {
   return b_.CreateSelect(b_.CreateFCmpOLT(v, one), v, one);
 }
 
-// A helper works on `count` values in memory: LLVM would turn libm calls on vectors into 32 calls one by one.
+// A helper works on `count` values in memory: LLVM would turn libm calls on vectors into 32 calls
+// one by one.
 Emitter::Value* Emitter::math_call(const char* helper, Value* v) {
   llvm::Type* scalar = v->getType()->getScalarType();
   const bool vector = is_vector(v);
@@ -23,7 +24,8 @@ Emitter::Value* Emitter::math_call(const char* helper, Value* v) {
 }
 
 void Emitter::float_binary(const Instruction& in, const Type& t) {
-  if (t.kind != 'f' || (t.bits == 16 && (in.opcode == "div" || in.opcode == "rem"))) return unsupported(in, "packed or bfloat arithmetic");
+  if (t.kind != 'f' || (t.bits == 16 && (in.opcode == "div" || in.opcode == "rem")))
+    return unsupported(in, "packed or bfloat arithmetic");
   for (const char* mode : {"rz", "rm", "rp"}) {
     if (in.has(mode)) return unsupported(in, "rounding other than to nearest");
   }
@@ -48,7 +50,8 @@ void Emitter::float_binary(const Instruction& in, const Type& t) {
 // fma, and mad on floats
 void Emitter::fused(const Instruction& in) {
   Type t;
-  if (!in.type_from_end(0, &t) || t.kind != 'f') return unsupported(in, "packed or bfloat arithmetic");
+  if (!in.type_from_end(0, &t) || t.kind != 'f')
+    return unsupported(in, "packed or bfloat arithmetic");
   for (const char* mode : {"rz", "rm", "rp", "relu"}) {
     if (in.has(mode)) return unsupported(in, mode);
   }
@@ -61,7 +64,8 @@ void Emitter::fused(const Instruction& in) {
 
 void Emitter::float_unary(const Instruction& in) {
   Type t;
-  if (!in.type_from_end(0, &t) || t.kind != 'f') return unsupported(in, "packed or bfloat arithmetic");
+  if (!in.type_from_end(0, &t) || t.kind != 'f')
+    return unsupported(in, "packed or bfloat arithmetic");
   for (const char* mode : {"rz", "rm", "rp"}) {
     if (in.has(mode)) return unsupported(in, "rounding other than to nearest");
   }
@@ -69,11 +73,14 @@ void Emitter::float_unary(const Instruction& in) {
   Value* one = llvm::ConstantFP::get(a->getType(), 1.0);
   const bool wide = t.bits == 64;
   if (in.opcode == "neg") return set(in.operands[0], b_.CreateFNeg(a));
-  if (in.opcode == "abs") return set(in.operands[0], b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a));
-  if (in.opcode == "sqrt") return set(in.operands[0], b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a));
+  if (in.opcode == "abs")
+    return set(in.operands[0], b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a));
+  if (in.opcode == "sqrt")
+    return set(in.operands[0], b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a));
   if (in.opcode == "rcp") return set(in.operands[0], b_.CreateFDiv(one, a));
   if (in.opcode == "rsqrt") {
-    return set(in.operands[0], b_.CreateFDiv(one, b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a)));
+    return set(in.operands[0],
+               b_.CreateFDiv(one, b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a)));
   }
   if (wide) return unsupported(in);
   const bool half = t.bits == 16;
@@ -113,8 +120,10 @@ void Emitter::testp(const Instruction& in) {
   if (in.has("infinite")) r = b_.CreateFCmpOEQ(size, infinity);
   if (in.has("number")) r = b_.CreateFCmpORD(a, a);
   if (in.has("notanumber")) r = b_.CreateFCmpUNO(a, a);
-  if (in.has("normal")) r = b_.CreateAnd(b_.CreateFCmpOGE(size, smallest), b_.CreateFCmpOLT(size, infinity));
-  if (in.has("subnormal")) r = b_.CreateAnd(b_.CreateFCmpOGT(size, zero), b_.CreateFCmpOLT(size, smallest));
+  if (in.has("normal"))
+    r = b_.CreateAnd(b_.CreateFCmpOGE(size, smallest), b_.CreateFCmpOLT(size, infinity));
+  if (in.has("subnormal"))
+    r = b_.CreateAnd(b_.CreateFCmpOGT(size, zero), b_.CreateFCmpOLT(size, smallest));
   if (r == nullptr) return unsupported(in);
   set(in.operands[0], r);
 }

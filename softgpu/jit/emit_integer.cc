@@ -10,9 +10,7 @@ bool is_real(const ptx::Type& t) { return t.kind == 'f' || t.kind == 'h' || t.ki
 
 }  // namespace
 
-Emitter::Value* Emitter::carry_flag() {
-  return b_.CreateLoad(vector_of(int_type(1)), carry_);
-}
+Emitter::Value* Emitter::carry_flag() { return b_.CreateLoad(vector_of(int_type(1)), carry_); }
 
 // add, sub, addc, subc with .cc and .sat
 void Emitter::add_sub(const Instruction& in) {
@@ -85,26 +83,26 @@ void Emitter::multiply(const Instruction& in) {
     const Type sum_type = in.has("wide") ? Type{t.kind, static_cast<uint8_t>(t.bits * 2)} : t;
     Value* c = source(in, 3, sum_type);
     unify(&p, &c);
-    p = in.has("sat") ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, p, c) : b_.CreateAdd(p, c);
+    p = in.has("sat") ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, p, c)
+                      : b_.CreateAdd(p, c);
   }
   set(in.operands[0], p);
 }
 
-// div and rem. The processor traps on zero and on overflow: lanes that would get another divisor; so do idle lanes.
+// div and rem. The processor traps on zero and on overflow: lanes that would get another divisor;
+// so do idle lanes.
 void Emitter::divide(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   if (is_real(t)) return float_binary(in, t);
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
-  auto number = [&](uint64_t v) {
-    return llvm::ConstantInt::get(a->getType(), v, true);
-  };
+  auto number = [&](uint64_t v) { return llvm::ConstantInt::get(a->getType(), v, true); };
   Value* bad = b_.CreateICmpEQ(b, number(0));
   if (t.kind == 's') {
     const uint64_t lowest = ~0ull << (t.bits - 1);
-    Value* overflow = b_.CreateAnd(b_.CreateICmpEQ(a, number(lowest)),
-                                   b_.CreateICmpEQ(b, number(~0ull)));
+    Value* overflow =
+        b_.CreateAnd(b_.CreateICmpEQ(a, number(lowest)), b_.CreateICmpEQ(b, number(~0ull)));
     bad = b_.CreateOr(bad, overflow);
   }
   Value* safe = b_.CreateSelect(bad, number(1), b);
@@ -176,8 +174,9 @@ void Emitter::funnel_shift(const Instruction& in) {
     n = b_.CreateAnd(n, llvm::ConstantInt::get(n->getType(), 31));
   }
   llvm::Type* wide = shaped(int_type(64), low);
-  Value* both = b_.CreateOr(b_.CreateShl(b_.CreateZExt(high, wide), llvm::ConstantInt::get(wide, 32)),
-                            b_.CreateZExt(low, wide));
+  Value* both =
+      b_.CreateOr(b_.CreateShl(b_.CreateZExt(high, wide), llvm::ConstantInt::get(wide, 32)),
+                  b_.CreateZExt(low, wide));
   Value* by = b_.CreateZExt(n, wide);
   Value* r = in.has("l") ? b_.CreateLShr(b_.CreateShl(both, by), llvm::ConstantInt::get(wide, 32))
                          : b_.CreateLShr(both, by);
@@ -224,7 +223,8 @@ void Emitter::bit_field(const Instruction& in) {
   if (is_vector(a) != is_vector(b)) {
     for (Value** v : {&pos, &len, &a, &b}) *v = splat(*v);
   }
-  // 128 bits are wide enough for every position and length of 0…255 once both are capped at the width.
+  // 128 bits are wide enough for every position and length of 0…255 once both are capped at the
+  // width.
   llvm::Type* wide = shaped(int_type(128), a);
   auto number = [&](uint64_t v) { return llvm::ConstantInt::get(wide, v); };
   auto cap = [&](Value* v) {
@@ -240,7 +240,8 @@ void Emitter::bit_field(const Instruction& in) {
   } else if (insert) {
     Value* field = b_.CreateAnd(b_.CreateShl(b_.CreateZExt(a, wide), p), mask);
     result = b_.CreateOr(b_.CreateAnd(b_.CreateZExt(b, wide), b_.CreateNot(mask)), field);
-  } else if (t.kind == 's') {  // the sign is bit pos+len-1, or the top bit when the field reaches past it
+  } else if (t.kind ==
+             's') {  // the sign is bit pos+len-1, or the top bit when the field reaches past it
     Value* value = b_.CreateSExt(a, wide);
     Value* up = b_.CreateSub(number(128), l);
     Value* field = b_.CreateShl(b_.CreateAShr(value, p), b_.CreateAnd(up, number(127)));
@@ -295,7 +296,8 @@ void Emitter::absolute(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   if (is_real(t)) return float_unary(in);
-  set(in.operands[0], b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, source(in, 1, t), b_.getFalse()));
+  set(in.operands[0],
+      b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, source(in, 1, t), b_.getFalse()));
 }
 
 void Emitter::negate(const Instruction& in) {
@@ -308,7 +310,8 @@ void Emitter::negate(const Instruction& in) {
 // dp4a.atype.btype d, a, b, c: four products of bytes, added to c
 void Emitter::dot_product(const Instruction& in) {
   Type ta, tb;
-  if (!in.type_from_end(1, &ta) || !in.type_from_end(0, &tb) || in.opcode != "dp4a") return unsupported(in);
+  if (!in.type_from_end(1, &ta) || !in.type_from_end(0, &tb) || in.opcode != "dp4a")
+    return unsupported(in);
   const Type t{'b', 32};
   Value *a = source(in, 1, t), *b = source(in, 2, t), *c = source(in, 3, t);
   unify(&a, &b, &c);

@@ -7,7 +7,8 @@ namespace vgpu::softgpu {
 namespace {
 
 bool ordered(const ptx::Instruction& in) {
-  return in.has("volatile") || in.has("relaxed") || in.has("acquire") || in.has("release") || in.has("mmio");
+  return in.has("volatile") || in.has("relaxed") || in.has("acquire") || in.has("release") ||
+         in.has("mmio");
 }
 
 }  // namespace
@@ -23,9 +24,12 @@ Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
     a.stride = stride_of(s);
     const auto own = kernel_.function.variables.find(o.symbol);
     const auto all = kernel_.module->variables.find(o.symbol);
-    const bool in_window = own != kernel_.function.variables.end() ? own->second.space == ptx::Space::kShared
-                           : all != kernel_.module->variables.end() && all->second.space == ptx::Space::kShared;
-    if (in_window) a.lane0 = b_.CreateAdd(a.lane0, context_field(offsetof(WarpContext, shared), int_type(64)));
+    const bool in_window =
+        own != kernel_.function.variables.end()
+            ? own->second.space == ptx::Space::kShared
+            : all != kernel_.module->variables.end() && all->second.space == ptx::Space::kShared;
+    if (in_window)
+      a.lane0 = b_.CreateAdd(a.lane0, context_field(offsetof(WarpContext, shared), int_type(64)));
     return a;
   }
   Value* window = shared ? context_field(offsetof(WarpContext, shared), int_type(64)) : i64(0);
@@ -63,7 +67,8 @@ Emitter::Value* Emitter::lanes_of(const Address& a) {
   return b_.CreateAdd(splat(a.lane0), steps);
 }
 
-Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool is_volatile) {
+Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t bytes,
+                                      bool is_volatile) {
   const llvm::Align align(1);  // the processor does not mind, and the address may be anything
   if (a.lane0 != nullptr && a.stride == 0) {
     auto* v = b_.CreateAlignedLoad(t, pointer(a.lane0), llvm::Align(bytes));
@@ -85,7 +90,8 @@ Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t 
 void Emitter::store_element(const Address& a, Value* v, uint32_t bytes, bool is_volatile) {
   if (a.lane0 != nullptr && a.stride == 0) {
     if (is_vector(v)) {  // all lanes write one place: the last one wins
-      Value* last = b_.CreateSub(i32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, mask_, b_.getFalse()));
+      Value* last = b_.CreateSub(
+          i32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, mask_, b_.getFalse()));
       v = b_.CreateExtractElement(v, last);
     }
     b_.CreateAlignedStore(v, pointer(a.lane0), llvm::Align(bytes))->setVolatile(is_volatile);
@@ -113,13 +119,15 @@ Emitter::Value* Emitter::widen_loaded(Value* v, const Type& t, const Operand& d)
 
 // {a, b[, c, d]} at consecutive addresses: one wide load, then the lanes are pulled apart.
 bool Emitter::load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes) {
-  if (a.lane0 == nullptr || a.stride != static_cast<int64_t>(t.bytes()) * lanes || ordered(in)) return false;
+  if (a.lane0 == nullptr || a.stride != static_cast<int64_t>(t.bytes()) * lanes || ordered(in))
+    return false;
   llvm::Type* element = int_type(t.bits);
   auto* wide = llvm::FixedVectorType::get(element, kWarpLanes * lanes);
   std::vector<int> spread;
   for (uint32_t i = 0; i < kWarpLanes * lanes; ++i) spread.push_back(static_cast<int>(i / lanes));
   Value* mask = b_.CreateShuffleVector(mask_vector(mask_), spread);
-  Value* all = b_.CreateMaskedLoad(wide, pointer(a.lane0), llvm::Align(1), mask, llvm::Constant::getNullValue(wide));
+  Value* all = b_.CreateMaskedLoad(wide, pointer(a.lane0), llvm::Align(1), mask,
+                                   llvm::Constant::getNullValue(wide));
   const auto& parts = in.operands[0].elements;
   for (uint32_t e = 0; e < lanes; ++e) {
     std::vector<int> pick;
@@ -141,11 +149,14 @@ void Emitter::load(const Instruction& in) {
   }
   const auto lanes = static_cast<uint32_t>(d.elements.size());
   if (load_wide(in, a, t, lanes)) return;
-  std::vector<Value*> values;  // all loads before the first write: a destination may be part of the address
+  std::vector<Value*>
+      values;  // all loads before the first write: a destination may be part of the address
   for (uint32_t i = 0; i < lanes; ++i) {
-    values.push_back(load_element(offset(a, static_cast<int64_t>(i) * t.bytes()), int_type(t.bits), t.bytes(), ordered(in)));
+    values.push_back(load_element(offset(a, static_cast<int64_t>(i) * t.bytes()), int_type(t.bits),
+                                  t.bytes(), ordered(in)));
   }
-  for (uint32_t i = 0; i < lanes; ++i) set(d.elements[i], widen_loaded(values[i], t, d.elements[i]));
+  for (uint32_t i = 0; i < lanes; ++i)
+    set(d.elements[i], widen_loaded(values[i], t, d.elements[i]));
 }
 
 void Emitter::store(const Instruction& in) {
@@ -156,7 +167,9 @@ void Emitter::store(const Instruction& in) {
   const Type bits{'b', t.bits};
   if (in.has("release")) b_.CreateFence(llvm::AtomicOrdering::Release);
   if (from.kind != Operand::Kind::kVector) {
-    return store_element(a, get(from, t.is_float() && from.kind != Operand::Kind::kRegister ? t : bits), t.bytes(), ordered(in));
+    return store_element(
+        a, get(from, t.is_float() && from.kind != Operand::Kind::kRegister ? t : bits), t.bytes(),
+        ordered(in));
   }
   for (size_t i = 0; i < from.elements.size(); ++i) {
     const Operand& e = from.elements[i];

@@ -6,10 +6,15 @@ namespace vgpu::softgpu {
 
 // shfl.sync.mode.b32 d[|p], a, b, c, membermask
 void Emitter::shuffle(const Instruction& in) {
-  const uint32_t mode = in.has("up") ? 0 : in.has("down") ? 1 : in.has("bfly") ? 2 : in.has("idx") ? 3 : 4;
+  const uint32_t mode = in.has("up")     ? 0
+                        : in.has("down") ? 1
+                        : in.has("bfly") ? 2
+                        : in.has("idx")  ? 3
+                                         : 4;
   if (mode == 4) return unsupported(in);
   const Type t{'b', 32};
-  Value *a = spill(get(in.operands[1], t)), *lane = spill(get(in.operands[2], t)), *clamp = spill(get(in.operands[3], t));
+  Value *a = spill(get(in.operands[1], t)), *lane = spill(get(in.operands[2], t)),
+        *clamp = spill(get(in.operands[3], t));
   auto* out = stack_slot(vector_of(int_type(32)));
   Value* valid = call_helper("sg_shuffle", int_type(32), {i32(mode), a, lane, clamp, mask_, out});
   const Operand& d = in.operands[0];
@@ -61,7 +66,8 @@ void Emitter::match(const Instruction& in) {
   const Operand& d = in.operands[0];
   Value* result = unspill(out, int_type(32));
   Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, mask_, b_.getFalse());
-  if (d.kind == Operand::Kind::kRegister && scalar_register(d.reg)) result = b_.CreateExtractElement(result, first);
+  if (d.kind == Operand::Kind::kRegister && scalar_register(d.reg))
+    result = b_.CreateExtractElement(result, first);
   set(d, result);
   if (d.second >= 0) set_register(d.second, b_.CreateICmpNE(same, i32(0)));
 }
@@ -74,11 +80,18 @@ void Emitter::redux(const Instruction& in) {
   const bool s = t.kind == 's';
   uint64_t neutral = 0;
   llvm::Intrinsic::ID op = llvm::Intrinsic::vector_reduce_add;
-  if (in.has("min")) op = s ? llvm::Intrinsic::vector_reduce_smin : llvm::Intrinsic::vector_reduce_umin, neutral = s ? 0x7fffffff : 0xffffffff;
-  else if (in.has("max")) op = s ? llvm::Intrinsic::vector_reduce_smax : llvm::Intrinsic::vector_reduce_umax, neutral = s ? 0x80000000 : 0;
-  else if (in.has("and")) op = llvm::Intrinsic::vector_reduce_and, neutral = 0xffffffff;
-  else if (in.has("or")) op = llvm::Intrinsic::vector_reduce_or;
-  else if (in.has("xor")) op = llvm::Intrinsic::vector_reduce_xor;
+  if (in.has("min"))
+    op = s ? llvm::Intrinsic::vector_reduce_smin : llvm::Intrinsic::vector_reduce_umin,
+    neutral = s ? 0x7fffffff : 0xffffffff;
+  else if (in.has("max"))
+    op = s ? llvm::Intrinsic::vector_reduce_smax : llvm::Intrinsic::vector_reduce_umax,
+    neutral = s ? 0x80000000 : 0;
+  else if (in.has("and"))
+    op = llvm::Intrinsic::vector_reduce_and, neutral = 0xffffffff;
+  else if (in.has("or"))
+    op = llvm::Intrinsic::vector_reduce_or;
+  else if (in.has("xor"))
+    op = llvm::Intrinsic::vector_reduce_xor;
   a = b_.CreateSelect(mask_vector(mask_), a, splat(i32(neutral)));
   set(in.operands[0], b_.CreateUnaryIntrinsic(op, a));
 }

@@ -32,15 +32,17 @@ void define_runtime(llvm::orc::LLJIT* jit) {
   llvm::orc::SymbolMap symbols;
   auto add = [&](std::span<const RuntimeSymbol> list) {
     for (const RuntimeSymbol& s : list) {
-      symbols[jit->mangleAndIntern(s.name)] = {llvm::orc::ExecutorAddr::fromPtr(s.address),
-                                               llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+      symbols[jit->mangleAndIntern(s.name)] = {
+          llvm::orc::ExecutorAddr::fromPtr(s.address),
+          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
     }
   };
   add(runtime_memory_symbols());
   add(runtime_warp_symbols());
   add(runtime_service_symbols());
   auto c_function = [&](const char* name, void* address) {
-    symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
+    symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                                           llvm::JITSymbolFlags::Exported};
   };
   c_function("memcpy", reinterpret_cast<void*>(&std::memcpy));
   c_function("memset", reinterpret_cast<void*>(&std::memset));
@@ -96,8 +98,8 @@ void optimise(llvm::Module* module, llvm::TargetMachine* machine) {
 
 }  // namespace
 
-bool Engine::compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver, CompiledKernel* out,
-                     Diagnostic* error) {
+bool Engine::compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
+                     CompiledKernel* out, Diagnostic* error) {
   std::lock_guard lock(state_->mutex);
   if (!state_->failure.empty()) {
     *error = {0, 0, "no compiler for this processor: " + state_->failure};

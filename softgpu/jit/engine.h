@@ -15,7 +15,8 @@ class Engine {
  public:
   static Engine& instance();
   // Thread-safe. False and a diagnostic when something is not supported.
-  bool compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver, CompiledKernel* out, Diagnostic* error);
+  bool compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
+               CompiledKernel* out, Diagnostic* error);
 
  private:
   Engine();

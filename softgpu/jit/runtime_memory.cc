@@ -1,6 +1,5 @@
-// Gathers, scatters and atomics of compiled kernels. They touch guest memory: a fault leaves them by longjmp, so
-// nothing here may own anything.
-// SPDX-License-Identifier: Apache-2.0
+// Gathers, scatters and atomics of compiled kernels. They touch guest memory: a fault leaves them
+// by longjmp, so nothing here may own anything. SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <cstring>
 
@@ -13,7 +12,8 @@ namespace {
 template <typename T>
 void gather(const uint64_t* address, uint32_t mask, T* out) {
   if (mask == 0xffffffffu) {
-    for (int i = 0; i < 32; ++i) std::memcpy(&out[i], reinterpret_cast<const void*>(address[i]), sizeof(T));
+    for (int i = 0; i < 32; ++i)
+      std::memcpy(&out[i], reinterpret_cast<const void*>(address[i]), sizeof(T));
     return;
   }
   for (uint32_t m = mask; m != 0; m &= m - 1) {
@@ -33,13 +33,20 @@ void scatter(const uint64_t* address, uint32_t mask, const T* value) {
 template <typename T>
 T combine(AtomicOp op, T old, T value) {
   switch (op) {
-    case AtomicOp::kAdd: return static_cast<T>(old + value);
-    case AtomicOp::kMin: return value < old ? value : old;
-    case AtomicOp::kMax: return value > old ? value : old;
-    case AtomicOp::kInc: return old >= value ? T{0} : static_cast<T>(old + T{1});
-    case AtomicOp::kDec: return old == T{0} || old > value ? value : static_cast<T>(old - T{1});
-    case AtomicOp::kExch: return value;
-    default: break;
+    case AtomicOp::kAdd:
+      return static_cast<T>(old + value);
+    case AtomicOp::kMin:
+      return value < old ? value : old;
+    case AtomicOp::kMax:
+      return value > old ? value : old;
+    case AtomicOp::kInc:
+      return old >= value ? T{0} : static_cast<T>(old + T{1});
+    case AtomicOp::kDec:
+      return old == T{0} || old > value ? value : static_cast<T>(old - T{1});
+    case AtomicOp::kExch:
+      return value;
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     if (op == AtomicOp::kAnd) return static_cast<T>(old & value);
@@ -68,7 +75,8 @@ Bits atomic_global(AtomicOp op, Bits* at, Bits value, Bits second) {
     const T r = combine<T>(op, a, b);
     Bits next;
     std::memcpy(&next, &r, sizeof next);
-    if (__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) return old;
+    if (__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+      return old;
   }
 }
 
@@ -89,30 +97,40 @@ Bits atomic_shared(AtomicOp op, Bits* at, Bits value, Bits second) {
 }
 
 template <typename T, typename Bits>
-void each_lane(AtomicOp op, bool in_block, const uint64_t* address, uint32_t mask, const void* values, const void* seconds,
-               void* out) {
+void each_lane(AtomicOp op, bool in_block, const uint64_t* address, uint32_t mask,
+               const void* values, const void* seconds, void* out) {
   auto* v = static_cast<const Bits*>(values);
   auto* s = static_cast<const Bits*>(seconds);
   auto* o = static_cast<Bits*>(out);
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int i = __builtin_ctz(m);
     auto* at = reinterpret_cast<Bits*>(address[i]);
-    o[i] = in_block ? atomic_shared<T, Bits>(op, at, v[i], s[i]) : atomic_global<T, Bits>(op, at, v[i], s[i]);
+    o[i] = in_block ? atomic_shared<T, Bits>(op, at, v[i], s[i])
+                    : atomic_global<T, Bits>(op, at, v[i], s[i]);
   }
 }
 
-void atomic(uint32_t code, uint32_t in_block, const uint64_t* address, uint32_t mask, const void* v, const void* s, void* out) {
+void atomic(uint32_t code, uint32_t in_block, const uint64_t* address, uint32_t mask, const void* v,
+            const void* s, void* out) {
   const auto op = static_cast<AtomicOp>(code >> 8);
   const bool b = in_block != 0;
   switch (static_cast<AtomicType>(code & 0xff)) {
-    case AtomicType::kU16: return each_lane<uint16_t, uint16_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kU32: return each_lane<uint32_t, uint32_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kS32: return each_lane<int32_t, uint32_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kF32: return each_lane<float, uint32_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kU64: return each_lane<uint64_t, uint64_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kS64: return each_lane<int64_t, uint64_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kF64: return each_lane<double, uint64_t>(op, b, address, mask, v, s, out);
-    case AtomicType::kNone: return;
+    case AtomicType::kU16:
+      return each_lane<uint16_t, uint16_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kU32:
+      return each_lane<uint32_t, uint32_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kS32:
+      return each_lane<int32_t, uint32_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kF32:
+      return each_lane<float, uint32_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kU64:
+      return each_lane<uint64_t, uint64_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kS64:
+      return each_lane<int64_t, uint64_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kF64:
+      return each_lane<double, uint64_t>(op, b, address, mask, v, s, out);
+    case AtomicType::kNone:
+      return;
   }
 }
 
@@ -124,13 +142,17 @@ void* address_of(F* f) {
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_memory_symbols() {
-  static const RuntimeSymbol kSymbols[] = {
-      {"sg_gather1", address_of(gather<uint8_t>)},   {"sg_gather2", address_of(gather<uint16_t>)},
-      {"sg_gather4", address_of(gather<uint32_t>)},  {"sg_gather8", address_of(gather<uint64_t>)},
-      {"sg_gather16", address_of(gather<unsigned __int128>)},
-      {"sg_scatter1", address_of(scatter<uint8_t>)}, {"sg_scatter2", address_of(scatter<uint16_t>)},
-      {"sg_scatter4", address_of(scatter<uint32_t>)}, {"sg_scatter8", address_of(scatter<uint64_t>)},
-      {"sg_scatter16", address_of(scatter<unsigned __int128>)}, {"sg_atomic", address_of(atomic)}};
+  static const RuntimeSymbol kSymbols[] = {{"sg_gather1", address_of(gather<uint8_t>)},
+                                           {"sg_gather2", address_of(gather<uint16_t>)},
+                                           {"sg_gather4", address_of(gather<uint32_t>)},
+                                           {"sg_gather8", address_of(gather<uint64_t>)},
+                                           {"sg_gather16", address_of(gather<unsigned __int128>)},
+                                           {"sg_scatter1", address_of(scatter<uint8_t>)},
+                                           {"sg_scatter2", address_of(scatter<uint16_t>)},
+                                           {"sg_scatter4", address_of(scatter<uint32_t>)},
+                                           {"sg_scatter8", address_of(scatter<uint64_t>)},
+                                           {"sg_scatter16", address_of(scatter<unsigned __int128>)},
+                                           {"sg_atomic", address_of(atomic)}};
   return kSymbols;
 }
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "softgpu/exec/warp_context.h"
 #include "softgpu/exec/block_services.h"
+#include "softgpu/exec/warp_context.h"
 #include "softgpu/jit/runtime.h"
 
 namespace vgpu::softgpu {
@@ -55,8 +55,10 @@ size_t convert(const char* format, Arguments* args, Text* text) {
   spec[n++] = '%';
   const char* f = format + 1;
   while (*f != 0 && std::strchr("-+ #0123456789.*", *f) != nullptr && n < 40) {
-    if (*f == '*') n += static_cast<size_t>(std::snprintf(spec + n, 16, "%d", args->next<int>()));
-    else spec[n++] = *f;
+    if (*f == '*')
+      n += static_cast<size_t>(std::snprintf(spec + n, 16, "%d", args->next<int>()));
+    else
+      spec[n++] = *f;
     ++f;
   }
   while (*f == 'l' || *f == 'h' || *f == 'z' || *f == 'j' || *f == 't') {
@@ -72,7 +74,8 @@ size_t convert(const char* format, Arguments* args, Text* text) {
   } else if (kind == 's') {
     spec[n++] = 's';
     spec[n] = 0;
-    written = std::snprintf(out, sizeof out, spec, reinterpret_cast<const char*>(args->next<uint64_t>()));
+    written =
+        std::snprintf(out, sizeof out, spec, reinterpret_cast<const char*>(args->next<uint64_t>()));
   } else if (kind == 'p') {
     written = std::snprintf(out, sizeof out, "%p", reinterpret_cast<void*>(args->next<uint64_t>()));
   } else if (kind != 0 && std::strchr("fFeEgGaA", kind) != nullptr) {
@@ -89,11 +92,14 @@ size_t convert(const char* format, Arguments* args, Text* text) {
     text->add(format, 1);
     return 1;
   }
-  if (written > 0) text->add(out, static_cast<size_t>(written) < sizeof out ? static_cast<size_t>(written) : sizeof out - 1);
+  if (written > 0)
+    text->add(out, static_cast<size_t>(written) < sizeof out ? static_cast<size_t>(written)
+                                                             : sizeof out - 1);
   return static_cast<size_t>(f - format) + 1;
 }
 
-void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format, const uint64_t* arguments, const uint64_t* result) {
+void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format,
+                 const uint64_t* arguments, const uint64_t* result) {
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
     const auto* f = reinterpret_cast<const char*>(load<uint64_t>(format[lane]));
@@ -116,26 +122,32 @@ void allocate(WarpContext* warp, uint32_t mask, const uint64_t* bytes, const uin
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
     const uint64_t address = warp->services->device->heap_alloc(load<uint64_t>(bytes[lane]));
-    if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &address, sizeof address);
+    if (result != nullptr)
+      std::memcpy(reinterpret_cast<void*>(result[lane]), &address, sizeof address);
   }
 }
 
 void release(WarpContext* warp, uint32_t mask, const uint64_t* address) {
-  for (uint32_t m = mask; m != 0; m &= m - 1) warp->services->device->heap_free(load<uint64_t>(address[__builtin_ctz(m)]));
+  for (uint32_t m = mask; m != 0; m &= m - 1)
+    warp->services->device->heap_free(load<uint64_t>(address[__builtin_ctz(m)]));
 }
 
 // file:line: function: block: […], thread: […] Assertion `…` failed.
-void report_assert(WarpContext* warp, uint32_t mask, const uint64_t* message, const uint64_t* file, const uint64_t* line,
-                   const uint64_t* function) {
+void report_assert(WarpContext* warp, uint32_t mask, const uint64_t* message, const uint64_t* file,
+                   const uint64_t* line, const uint64_t* function) {
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
     char text[1024];
-    const int n = std::snprintf(text, sizeof text, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
-                                reinterpret_cast<const char*>(load<uint64_t>(file[lane])), load<uint32_t>(line[lane]),
-                                reinterpret_cast<const char*>(load<uint64_t>(function[lane])), warp->ctaid[0], warp->ctaid[1],
-                                warp->ctaid[2], warp->tid[0][lane], warp->tid[1][lane], warp->tid[2][lane],
-                                reinterpret_cast<const char*>(load<uint64_t>(message[lane])));
-    if (n > 0) warp->services->device->assert_failed({text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1});
+    const int n = std::snprintf(
+        text, sizeof text,
+        "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+        reinterpret_cast<const char*>(load<uint64_t>(file[lane])), load<uint32_t>(line[lane]),
+        reinterpret_cast<const char*>(load<uint64_t>(function[lane])), warp->ctaid[0],
+        warp->ctaid[1], warp->ctaid[2], warp->tid[0][lane], warp->tid[1][lane], warp->tid[2][lane],
+        reinterpret_cast<const char*>(load<uint64_t>(message[lane])));
+    if (n > 0)
+      warp->services->device->assert_failed(
+          {text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1});
   }
 }
 
@@ -147,8 +159,10 @@ void* address_of(F* f) {
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_service_symbols() {
-  static const RuntimeSymbol kSymbols[] = {{"sg_vprintf", address_of(print_lanes)}, {"sg_malloc", address_of(allocate)},
-                                           {"sg_free", address_of(release)}, {"sg_assert", address_of(report_assert)}};
+  static const RuntimeSymbol kSymbols[] = {{"sg_vprintf", address_of(print_lanes)},
+                                           {"sg_malloc", address_of(allocate)},
+                                           {"sg_free", address_of(release)},
+                                           {"sg_assert", address_of(report_assert)}};
   return kSymbols;
 }
 

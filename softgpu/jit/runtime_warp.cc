@@ -13,9 +13,10 @@
 namespace vgpu::softgpu {
 namespace {
 
-// As PTX describes shfl: the clamp operand holds the segment mask (bits 8-12) and the bound (bits 0-4). Returns the
-// predicate of each lane.
-uint32_t shuffle(uint32_t mode, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t mask, uint32_t* out) {
+// As PTX describes shfl: the clamp operand holds the segment mask (bits 8-12) and the bound (bits
+// 0-4). Returns the predicate of each lane.
+uint32_t shuffle(uint32_t mode, const uint32_t* a, const uint32_t* b, const uint32_t* c,
+                 uint32_t mask, uint32_t* out) {
   uint32_t valid = 0;
   for (uint32_t lane = 0; lane < 32; ++lane) {
     const uint32_t offset = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
@@ -27,7 +28,9 @@ uint32_t shuffle(uint32_t mode, const uint32_t* a, const uint32_t* b, const uint
       from = static_cast<int64_t>(lane) - offset;
       inside = from >= static_cast<int64_t>(max_lane);
     } else {
-      from = mode == 1 ? lane + offset : mode == 2 ? lane ^ offset : (min_lane | (offset & ~segment & 31));
+      from = mode == 1   ? lane + offset
+             : mode == 2 ? lane ^ offset
+                         : (min_lane | (offset & ~segment & 31));
       inside = from <= static_cast<int64_t>(max_lane);
     }
     const uint32_t source = inside ? static_cast<uint32_t>(from) & 31 : lane;
@@ -88,10 +91,14 @@ void* address_of(F* f) {
 
 std::span<const RuntimeSymbol> runtime_warp_symbols() {
   static const RuntimeSymbol kSymbols[] = {
-      {"sg_shuffle", address_of(shuffle)},     {"sg_match", address_of(match)},
-      {"sg_ex2", address_of(each<exp2_of>)},   {"sg_lg2", address_of(each<log2_of>)},
-      {"sg_sin", address_of(each<sine>)},      {"sg_cos", address_of(each<cosine>)},
-      {"sg_tanh", address_of(each<tanh_of>)},  {"sg_clock", address_of(clock_cycles)},
+      {"sg_shuffle", address_of(shuffle)},
+      {"sg_match", address_of(match)},
+      {"sg_ex2", address_of(each<exp2_of>)},
+      {"sg_lg2", address_of(each<log2_of>)},
+      {"sg_sin", address_of(each<sine>)},
+      {"sg_cos", address_of(each<cosine>)},
+      {"sg_tanh", address_of(each<tanh_of>)},
+      {"sg_clock", address_of(clock_cycles)},
       {"sg_timer", address_of(timer_ns)},
       {"fmodf", address_of(static_cast<float (*)(float, float)>(std::fmod))},
       {"fmaf", address_of(static_cast<float (*)(float, float, float)>(std::fma))},

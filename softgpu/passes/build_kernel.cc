@@ -18,7 +18,8 @@ bool is_barrier(const Instruction& in) {
 }
 
 bool ends_block(const Instruction& in) {
-  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" || is_barrier(in);
+  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" ||
+         is_barrier(in);
 }
 
 std::set<size_t> leaders(const ptx::Function& f) {
@@ -48,15 +49,18 @@ void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string,
     Block& block = k->blocks[b];
     const Instruction* last = block.code.empty() ? nullptr : &block.code.back();
     const bool leaves = last != nullptr && last->guard < 0 &&
-                        (last->opcode == "bra" || last->opcode == "ret" || last->opcode == "exit" || last->opcode == "trap");
-    if (last != nullptr && last->opcode == "bra") block.branch = block_at(labels.at(last->operands[0].symbol));
+                        (last->opcode == "bra" || last->opcode == "ret" || last->opcode == "exit" ||
+                         last->opcode == "trap");
+    if (last != nullptr && last->opcode == "bra")
+      block.branch = block_at(labels.at(last->operands[0].symbol));
     if (last != nullptr) block.ends_in_barrier = is_barrier(*last);
     if (!leaves && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
     for (int s : {block.branch, block.next}) {
       if (s >= 0) block.successors.push_back(s);
     }
     std::sort(block.successors.begin(), block.successors.end());
-    block.successors.erase(std::unique(block.successors.begin(), block.successors.end()), block.successors.end());
+    block.successors.erase(std::unique(block.successors.begin(), block.successors.end()),
+                           block.successors.end());
   }
 }
 
@@ -71,7 +75,8 @@ void mark_reachable(Kernel* k) {
   }
 }
 
-// A loop waits for others when it reads memory that others write: atomics, volatile and ordered loads, nanosleep.
+// A loop waits for others when it reads memory that others write: atomics, volatile and ordered
+// loads, nanosleep.
 bool may_wait(const Instruction& in) {
   return in.opcode == "atom" || in.opcode == "nanosleep" || (in.opcode == "mbarrier") ||
          (in.opcode == "ld" && (in.has("volatile") || in.has("relaxed") || in.has("acquire")));
@@ -93,8 +98,10 @@ void mark_spins(Kernel* k) {
 }  // namespace
 
 bool has_destination(const Instruction& in) {
-  static const std::set<std::string> kNone = {"st", "red", "bra", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep",
-                                              "prefetch", "prefetchu", "call", "cp", "pmevent", "griddepcontrol", "discard"};
+  static const std::set<std::string> kNone = {
+      "st",     "red",       "bra",      "ret",       "exit", "trap", "brkpt",   "membar",
+      "fence",  "nanosleep", "prefetch", "prefetchu", "call", "cp",   "pmevent", "griddepcontrol",
+      "discard"};
   if (in.opcode == "bar" || in.opcode == "barrier") return in.has("red");
   return kNone.count(in.opcode) == 0;
 }
@@ -115,7 +122,8 @@ void registers_of(const Instruction& in, std::vector<int>* writes, std::vector<i
   for (; i < in.operands.size(); ++i) add_registers(in.operands[i], reads);
 }
 
-bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel, Diagnostic* error) {
+bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
+                  Diagnostic* error) {
   kernel->name = function.name;
   kernel->module = &module;
   kernel->function = function;

@@ -30,7 +30,8 @@ TEST_P(Vecadd, AddsExactlyTheFirstN) {
   const CompiledKernel* kernel = code->compile(0, block, &error);
   ASSERT_NE(kernel, nullptr) << error.line << ": " << error.text;
   std::vector<float> a(kRoom), b(kRoom), c(kRoom, -1);
-  for (uint32_t i = 0; i < kRoom; ++i) a[i] = static_cast<float>(i), b[i] = 0.5f * static_cast<float>(i);
+  for (uint32_t i = 0; i < kRoom; ++i)
+    a[i] = static_cast<float>(i), b[i] = 0.5f * static_cast<float>(i);
   struct {
     const float *a, *b;
     float* c;
@@ -46,7 +47,8 @@ TEST_P(Vecadd, AddsExactlyTheFirstN) {
     ASSERT_EQ(runner.run(), BlockStep::kFinished) << runner.fault().text;
   }
   const uint32_t done = std::min(kCount, kBlocks * block.x);
-  for (uint32_t i = 0; i < kRoom; ++i) ASSERT_EQ(c[i], i < done ? 1.5f * static_cast<float>(i) : -1) << i;
+  for (uint32_t i = 0; i < kRoom; ++i)
+    ASSERT_EQ(c[i], i < done ? 1.5f * static_cast<float>(i) : -1) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(BlockSizes, Vecadd, testing::Values(256u, 250u, 32u, 7u, 1u));
@@ -54,7 +56,9 @@ INSTANTIATE_TEST_SUITE_P(BlockSizes, Vecadd, testing::Values(256u, 250u, 32u, 7u
 TEST(Kernels, UnknownOpcodeIsADiagnosticWithItsLine) {
   Diagnostic error;
   auto program = Program::parse(
-      ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n  frobnicate.u32;\n  ret;\n}\n", &error);
+      ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n  frobnicate.u32;\n  "
+      "ret;\n}\n",
+      &error);
   ASSERT_NE(program, nullptr) << error.text;
   auto code = LoadedCode::load(program, [](std::string_view) { return uint64_t{0}; });
   EXPECT_EQ(code->compile(0, {32, 1, 1}, &error), nullptr);
