@@ -75,8 +75,8 @@ Finished run_program(const std::vector<std::string>& words,
   return finished;
 }
 
-ServerProcess::ServerProcess(std::vector<std::string> arguments)
-    : arguments_(std::move(arguments)) {
+ServerProcess::ServerProcess(std::vector<std::string> arguments, std::string soft_driver)
+    : arguments_(std::move(arguments)), soft_driver_(std::move(soft_driver)) {
   char folder[] = "/tmp/vgpu-test-XXXXXX";
   folder_ = mkdtemp(folder);
   path_ = folder_ + "/vgpud.sock";
@@ -91,7 +91,7 @@ void ServerProcess::start() {
   std::vector<std::string> words = {VGPUD,  "--listen",    "unix:" + path_, "--driver",
                                     "soft", "--log-level", "debug"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
-  pid_ = spawn(words, {"VGPU_SOFT_DRIVER=" MEMORY_DRIVER}, -1);
+  pid_ = spawn(words, {"VGPU_SOFT_DRIVER=" + soft_driver_}, -1);
   (void)eventually([this] {
     auto reply = info();
     return reply && !reply->devices.empty();

@@ -26,7 +26,9 @@ Finished run_program(const std::vector<std::string>& words,
 // Starts vgpud at a socket in a fresh folder; ends it, its guests and the folder with itself.
 class ServerProcess {
  public:
-  explicit ServerProcess(std::vector<std::string> arguments = {});
+  // `soft_driver`: the library that --driver soft means.
+  explicit ServerProcess(std::vector<std::string> arguments = {},
+                         std::string soft_driver = MEMORY_DRIVER);
   ~ServerProcess();
 
   void start();                 // waits until it answers
@@ -41,7 +43,7 @@ class ServerProcess {
 
  private:
   std::vector<std::string> arguments_;
-  std::string folder_, path_;
+  std::string soft_driver_, folder_, path_;
   pid_t pid_ = 0;
 };
 

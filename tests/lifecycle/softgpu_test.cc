@@ -1,0 +1,210 @@
+// A hand-written guest on the software GPU: code, launches, faults and kills in real worker
+// processes. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "module_layout_generated.h"
+#include "tests/lifecycle/server_process.h"
+#include "tests/support/guest.h"
+
+namespace vgpu::testing {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kModule = SlotId::make(4, 1, 0);
+constexpr uint64_t kUpload = SlotId::make(8, 1, 0);
+
+// double_all(p): p[i] *= 2.  wild(p): writes to *p.  spin(p): runs until *p is not zero.
+constexpr char kPtx[] = R"(
+.version 7.5
+.target sm_75
+.address_size 64
+.visible .entry double_all(.param .u64 p)
+{
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.s32 %r4, %r1, %r2, %r3;
+  mul.wide.u32 %rd2, %r4, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  ld.global.u32 %r5, [%rd3];
+  add.u32 %r5, %r5, %r5;
+  st.global.u32 [%rd3], %r5;
+  ret;
+}
+.visible .entry wild(.param .u64 p)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, 1;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+.visible .entry spin(.param .u64 p)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+again:
+  ld.volatile.global.u32 %r1, [%rd1];
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra again;
+  ret;
+}
+)";
+
+class SoftGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_.start();
+    attachment_ = attach();
+    ASSERT_TRUE(attachment_.status.ok()) << attachment_.status.to_string();
+    guest_ = std::make_unique<Guest>(attachment_.channel.get());
+    base_ = attachment_.reply.device_range.base;
+    prepare(guest_.get());
+  }
+  protocol::Attachment attach() {
+    return protocol::attach(server_.address(), test_hello(64 * kMiB), 20'000);
+  }
+  // Context, memory and the module with its three kernels.
+  void prepare(Guest* guest) {
+    guest->enter_context();
+    ASSERT_EQ(guest->map(base_, 4 * kMiB), 0);
+    wire::ImageChunkArgs chunk;
+    chunk.upload = kUpload;
+    chunk.total = chunk.bytes = sizeof(kPtx);
+    guest->post(Op::kImageChunk, chunk, std::string(kPtx, sizeof(kPtx)));
+    wire::ModuleLoadArgs load;
+    load.module = kModule;
+    load.upload = kUpload;
+    load.slab_bytes = 64 * 1024;
+    load.optimization_level = -1;
+    protocol::Reply reply;
+    ASSERT_EQ(guest->call(Op::kModuleLoad, load, &reply), 0);
+    wire::ModuleLoadReply loaded;
+    ASSERT_TRUE(reply.get(&loaded));
+    const auto* bytes = reinterpret_cast<const uint8_t*>(guest->channel().down_slab().data());
+    flatbuffers::Verifier verifier(bytes, loaded.layout_bytes);
+    ASSERT_TRUE(protocol::fb::VerifyModuleLayoutBuffer(verifier));
+    const auto* kernels = protocol::fb::GetModuleLayout(bytes)->kernels();
+    ASSERT_EQ(kernels->size(), 3u);
+    for (uint32_t i = 0; i < 3; ++i) {
+      index_[kernels->Get(i)->name()->str()] = i;
+      ASSERT_EQ(kernels->Get(i)->params()->size(), 1u);
+      EXPECT_EQ(kernels->Get(i)->params()->Get(0)->bytes(), 8u);
+    }
+  }
+  void launch(Guest* guest, const std::string& kernel, uint64_t pointer, uint32_t blocks = 1,
+              uint32_t threads = 1) {
+    wire::LaunchArgs args;
+    args.module = kModule;
+    args.stream = 1;
+    args.index = index_.at(kernel);
+    args.grid[0] = blocks;
+    args.grid[1] = args.grid[2] = args.block[1] = args.block[2] = 1;
+    args.block[0] = threads;
+    args.param_bytes = sizeof(pointer);
+    guest->post(Op::kLaunch, args,
+                std::string(reinterpret_cast<const char*>(&pointer), sizeof(pointer)));
+  }
+
+  ServerProcess server_{{}, SOFTGPU};
+  protocol::Attachment attachment_;
+  std::unique_ptr<Guest> guest_;
+  uint64_t base_ = 0;
+  std::map<std::string, uint32_t> index_;
+};
+
+TEST_F(SoftGpu, AKernelRunsInTheWorker) {
+  std::vector<uint32_t> values(512);
+  for (uint32_t i = 0; i < 512; ++i) values[i] = i;
+  const std::string bytes(reinterpret_cast<const char*>(values.data()), 2048);
+  guest_->write_inline(base_ + 4096, bytes);
+  launch(guest_.get(), "double_all", base_ + 4096, 4, 128);
+  const std::string result = guest_->read(base_ + 4096, 2048);
+  ASSERT_EQ(result.size(), 2048u);
+  for (uint32_t i = 0; i < 512; ++i) {
+    uint32_t value = 0;
+    std::memcpy(&value, result.data() + 4 * i, 4);
+    ASSERT_EQ(value, 2 * i);
+  }
+}
+
+TEST_F(SoftGpu, AWildStoreIsStickyInThatGuestAlone) {
+  protocol::Attachment other_attachment = attach();
+  ASSERT_TRUE(other_attachment.status.ok());
+  Guest other(other_attachment.channel.get());
+  prepare(&other);
+  launch(guest_.get(), "wild", 0x1000);
+  EXPECT_EQ(guest_->synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_TRUE(eventually(
+      [&] { return guest_->channel().semaphores().sticky(0) == CUDA_ERROR_ILLEGAL_ADDRESS; }));
+  EXPECT_TRUE(guest_->channel().usable());
+  launch(&other, "double_all", base_, 1, 32);
+  EXPECT_EQ(other.synchronize(), 0);
+  EXPECT_EQ(other.channel().semaphores().sticky(0), 0);
+}
+
+// The spinning kernel of a killed guest must not hold its memory, nor anybody else's turn.
+TEST_F(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    protocol::Attachment mine = attach();
+    if (!mine.status.ok()) _exit(1);
+    Guest guest(mine.channel.get());
+    prepare(&guest);
+    guest.write_inline(base_, std::string(4, '\0'));
+    launch(&guest, "spin", base_);
+    wire::StreamQueryArgs query;
+    query.stream = 1;
+    (void)guest.call(Op::kStreamQuery, query);
+    if (write(ends[1], "x", 1) != 1) _exit(2);
+    for (;;) pause();
+  }
+  char byte = 0;
+  close(ends[1]);
+  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  close(ends[0]);
+  ASSERT_EQ(server_.info()->guests.size(), 2u);
+  kill(pid, SIGKILL);
+  const double start = now_ms();
+  ASSERT_TRUE(eventually([&] { return server_.info()->guests.size() == 1; }));
+  std::printf("worker was gone after %.1f ms\n", now_ms() - start);
+  EXPECT_EQ(server_.info()->devices[0].granted_bytes, 64 * kMiB);
+  waitpid(pid, nullptr, 0);
+  launch(guest_.get(), "double_all", base_, 1, 32);
+  EXPECT_EQ(guest_->synchronize(), 0) << "the other guest is not disturbed";
+}
+
+TEST_F(SoftGpu, BadCodeIsRefusedWithALog) {
+  const std::string bad(".version 7.5\n.target sm_75\n.address_size 64\nnonsense\n");
+  wire::ImageChunkArgs chunk;
+  chunk.upload = SlotId::make(8, 1, 1);
+  chunk.total = chunk.bytes = bad.size();
+  guest_->post(Op::kImageChunk, chunk, bad);
+  wire::ModuleLoadArgs load;
+  load.module = SlotId::make(4, 1, 1);
+  load.upload = chunk.upload;
+  load.slab_bytes = 4096;
+  load.log_bytes = 1000;
+  load.optimization_level = -1;
+  protocol::Reply reply;
+  EXPECT_EQ(guest_->call(Op::kModuleLoad, load, &reply), CUDA_ERROR_INVALID_PTX);
+  wire::ModuleLoadReply answer;
+  ASSERT_TRUE(reply.get(&answer));
+  EXPECT_EQ(answer.layout_bytes, 0u);
+  EXPECT_GT(answer.log_bytes, 0u);
+  EXPECT_EQ(guest_->synchronize(), 0);
+}
+
+}  // namespace
+}  // namespace vgpu::testing
