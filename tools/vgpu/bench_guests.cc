@@ -64,7 +64,7 @@ nlohmann::json GuestBench::child(const std::vector<std::string>& arguments) {
   const ChildOutcome outcome =
       run_child(command, guest_environment(current_environment(), settings, places_), kChildMsMax,
                 supervisor_);
-  stats_ = read_stats(settings.stats);
+  stats_ = take_stats(settings.stats);
   nlohmann::json json = nlohmann::json::parse(outcome.output, nullptr, false);
   if (outcome.timed_out || outcome.exit_code != 0 || !json.is_object()) {
     problems_->push_back(

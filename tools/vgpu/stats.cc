@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/vgpu/stats.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace vgpu::tools {
 namespace {
@@ -15,21 +17,32 @@ std::optional<uint64_t> number(const nlohmann::json& json, const char* name) {
   return found->get<uint64_t>();
 }
 
+void add(std::optional<uint64_t>* sum, const std::optional<uint64_t>& value) {
+  if (value) *sum = sum->value_or(0) + *value;
+}
+
 }  // namespace
 
 GuestStats parse_stats(const std::string& text) {
   GuestStats stats;
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return stats;
-  stats.round_trips = number(json, "round_trips");
-  stats.records = number(json, "records");
-  stats.launches = number(json, "launches");
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object()) continue;
+    add(&stats.round_trips, number(json, "round_trips"));
+    add(&stats.records, number(json, "records"));
+    add(&stats.launches, number(json, "launches"));
+  }
   return stats;
 }
 
-GuestStats read_stats(const std::string& file) {
+GuestStats take_stats(const std::string& file) {
   std::ifstream stream(file);
-  return parse_stats({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+  GuestStats stats =
+      parse_stats({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  return stats;
 }
 
 std::string count_text(const std::optional<uint64_t>& count) {

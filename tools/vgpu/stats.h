@@ -13,9 +13,12 @@ struct GuestStats {
   std::optional<uint64_t> round_trips, records, launches;
 };
 
-// Reads a file that VGPU_STATS named; members stay empty when it does not say them.
-GuestStats read_stats(const std::string& file);
+// One JSON object on a line for each process (a guest may have forked): their sums. Members stay
+// empty when no line says them.
 GuestStats parse_stats(const std::string& text);
+
+// Reads a file that VGPU_STATS named and removes it, since guests append to it.
+GuestStats take_stats(const std::string& file);
 
 // The number, or "-".
 std::string count_text(const std::optional<uint64_t>& count);

@@ -25,8 +25,9 @@ TEST(Report, StatsAreReadOrSaidToBeMissing) {
   EXPECT_EQ(stats.round_trips, 3U);
   EXPECT_EQ(count_text(stats.records), "120");
   EXPECT_EQ(count_text(parse_stats(R"({"round_trips": -1})").round_trips), "-");
+  EXPECT_EQ(parse_stats("{\"records\": 1}\n{\"records\": 2}\n").records, 3U);
   EXPECT_EQ(count_text(parse_stats("garbage").launches), "-");
-  EXPECT_EQ(count_text(read_stats("/no/such/file").launches), "-");
+  EXPECT_EQ(count_text(take_stats("/no/such/file").launches), "-");
 }
 
 TEST(Report, DemoTableShowsRatiosOfMedians) {
