@@ -155,9 +155,17 @@ CUresult cuDeviceGetExecAffinitySupport(int* value, CUexecAffinityType type, CUd
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t*, CUarray_format, unsigned, CUdevice device) {
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format,
+                                            unsigned channels, CUdevice device) {
+  // The architecture's limit for textures on linear memory, whatever the texel.
+  constexpr size_t kTexelsMax = size_t{1} << 28;
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
-  return CUDA_ERROR_NOT_SUPPORTED;  // no textures yet
+  const bool channels_valid = channels == 1 || channels == 2 || channels == 4;
+  if (width == nullptr || !channels_valid || format < CU_AD_FORMAT_UNSIGNED_INT8) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *width = kTexelsMax;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace vgpu::driver

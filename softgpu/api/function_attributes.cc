@@ -39,7 +39,7 @@ int max_threads(const KernelInfo& info) {
 
 int dynamic_shared_max(const KernelInfo& info, const FunctionSettings& settings) {
   const int set = settings.dynamic_shared_max.load(std::memory_order_relaxed);
-  return std::max(set, std::max(0, kSharedPerBlock - static_cast<int>(info.static_shared_bytes)));
+  return set >= 0 ? set : std::max(0, kSharedPerBlock - static_cast<int>(info.static_shared_bytes));
 }
 
 int blocks_per_sm(const KernelInfo& info, const CapabilityLimits& limits, int block_threads,

@@ -27,7 +27,7 @@ class Library;
 // What cuFuncSetAttribute and cuKernelSetAttribute change; a library's kernel shares it with its
 // functions in every context.
 struct FunctionSettings {
-  std::atomic<int> dynamic_shared_max{0};  // bytes; 0 = not set: 48 KiB less the static part
+  std::atomic<int> dynamic_shared_max{-1};  // bytes; -1 = not set: 48 KiB less the static part
   std::atomic<int> carveout{-1};
 };
 
