@@ -136,8 +136,8 @@ void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vecto
   }
   save_bytes_max_ = std::max(save_bytes_max_, offset + 64);
   for (auto [slot, at] : slots) {
-    b_.CreateStore(b_.CreateLoad(slot->getAllocatedType(), slot),
-                   b_.CreateConstInBoundsGEP1_64(int_type(8), save, at));
+    b_.CreateAlignedStore(b_.CreateLoad(slot->getAllocatedType(), slot),
+                          b_.CreateConstInBoundsGEP1_64(int_type(8), save, at), llvm::Align(8));
   }
   const uint32_t number = ++suspension_count_;
   set_context_field(offsetof(WarpContext, resume), i32(number));
@@ -148,7 +148,7 @@ void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vecto
   save = context_field(offsetof(WarpContext, save), llvm::PointerType::get(context_, 0));
   for (auto [slot, at] : slots) {
     Value* from = b_.CreateConstInBoundsGEP1_64(int_type(8), save, at);
-    b_.CreateStore(b_.CreateLoad(slot->getAllocatedType(), from), slot);
+    b_.CreateStore(b_.CreateAlignedLoad(slot->getAllocatedType(), from, llvm::Align(8)), slot);
   }
   if (blocks.size() == 1) {
     b_.CreateBr(blocks_[blocks[0]]);

@@ -70,11 +70,13 @@ Emitter::Value* Emitter::mask_bits(Value* v) {
 }
 
 Emitter::Value* Emitter::context_field(size_t offset, llvm::Type* t) {
-  return b_.CreateLoad(t, b_.CreateConstInBoundsGEP1_64(int_type(8), warp_, offset));
+  return b_.CreateAlignedLoad(t, b_.CreateConstInBoundsGEP1_64(int_type(8), warp_, offset),
+                              llvm::Align(4));
 }
 
 void Emitter::set_context_field(size_t offset, Value* v) {
-  b_.CreateStore(v, b_.CreateConstInBoundsGEP1_64(int_type(8), warp_, offset));
+  b_.CreateAlignedStore(v, b_.CreateConstInBoundsGEP1_64(int_type(8), warp_, offset),
+                        llvm::Align(4));
 }
 
 int64_t Emitter::stride_of(const Operand& o) const {
@@ -285,7 +287,6 @@ void Emitter::set(const Operand& destination, Value* v) {
 llvm::AllocaInst* Emitter::stack_slot(llvm::Type* t) {
   llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
   auto* slot = entry.CreateAlloca(t);
-  slot->setAlignment(llvm::Align(64));
   return slot;
 }
 
