@@ -20,7 +20,7 @@ PACKAGES=(
   build-essential g++ cmake ninja-build ccache git          # building
   llvm-$LLVM-dev                                            # softgpu: the JIT
   libflatbuffers-dev flatbuffers-compiler                   # protocol: records, control messages
-  libzstd-dev liblz4-dev                                    # api: compressed kernels
+  libzstd-dev zlib1g-dev liblz4-dev                                    # api: compressed kernels
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libseccomp-dev  # server, tools
   libxxhash-dev                                             # softgpu: cache keys
   libgtest-dev libgmock-dev libbenchmark-dev                # tests
