@@ -45,7 +45,7 @@ struct WarpContext {
   uint32_t barrier_result;                           // filled before the warp is resumed
   uint32_t spins;                                    // back edges taken in loops that wait
   uint32_t fault_line;                               // PTX line of a trap or assert
-  uint32_t tid[3][kWarpLanes];
+  alignas(128) uint32_t tid[3][kWarpLanes];          // loaded whole, as vectors of 128 bytes
 };
 
 }  // namespace vgpu::softgpu
