@@ -47,19 +47,18 @@ class EventPool {
     std::lock_guard lock(mutex_);
     free_.push_back(event);
   }
-  CUevent take(const DriverTable& driver) {
+  // The driver's own result when it makes none: in a broken context that is the fault.
+  CUresult take(const DriverTable& driver, CUevent* event) {
     {
       std::lock_guard lock(mutex_);
       if (!free_.empty()) {
-        CUevent event = free_.back();
+        *event = free_.back();
         free_.pop_back();
-        return event;
+        return CUDA_SUCCESS;
       }
     }
-    CUevent event = nullptr;
-    return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
+    return driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
   }
-
   // Gives all that are not in use back to the driver; their context is current.
   void release_all(const DriverTable& driver) {
     std::lock_guard lock(mutex_);

@@ -218,9 +218,9 @@ void Session::all_past() {
 CUresult Session::mark(Stream* stream, Mark* mark) {
   Context* context = stream->context;
   mark->context = context;
-  mark->event = context->events.take(driver());
-  if (mark->event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = driver().cuEventRecord(mark->event, stream->handle);
+  CUresult result = context->events.take(driver(), &mark->event);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver().cuEventRecord(mark->event, stream->handle);
   if (result != CUDA_SUCCESS) context->events.give(mark->event);
   return result;
 }

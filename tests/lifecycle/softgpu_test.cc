@@ -60,23 +60,30 @@ again:
 }
 )";
 
-class SoftGpu : public ::testing::Test {
+// Once on the device as it is, and once on each kind of awkward hardware that it can play.
+class SoftGpu : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
+    if (*GetParam() != '\0') setenv("VGPU_SOFTGPU_CONTRARY", GetParam(), 1);
     server_.start();
     attachment_ = attach();
     ASSERT_TRUE(attachment_.status.ok()) << attachment_.status.to_string();
     guest_ = std::make_unique<Guest>(attachment_.channel.get());
-    base_ = attachment_.reply.device_range.base;
-    prepare(guest_.get());
+    base_ = prepare(guest_.get(), attachment_.reply);
+    ASSERT_NE(base_, 0u);
   }
+  void TearDown() override { unsetenv("VGPU_SOFTGPU_CONTRARY"); }
   protocol::Attachment attach() {
     return protocol::attach(server_.address(), test_hello(64 * kMiB), 20'000);
   }
-  // Context, memory and the module with its three kernels.
-  void prepare(Guest* guest) {
+  // Context, memory and the module with its three kernels. The memory's address; 0 = it failed.
+  uint64_t prepare(Guest* guest, const protocol::HelloReply& hello) {
     guest->enter_context();
-    ASSERT_EQ(guest->map(base_, 4 * kMiB), 0);
+    const uint64_t memory = guest->allocate(hello, 4 * kMiB);
+    load_module(guest);
+    return HasFatalFailure() ? 0 : memory;
+  }
+  void load_module(Guest* guest) {
     wire::ImageChunkArgs chunk;
     chunk.upload = kUpload;
     chunk.total = chunk.bytes = sizeof(kPtx);
@@ -122,7 +129,7 @@ class SoftGpu : public ::testing::Test {
   std::map<std::string, uint32_t> index_;
 };
 
-TEST_F(SoftGpu, AKernelRunsInTheWorker) {
+TEST_P(SoftGpu, AKernelRunsInTheWorker) {
   std::vector<uint32_t> values(512);
   for (uint32_t i = 0; i < 512; ++i) values[i] = i;
   const std::string bytes(reinterpret_cast<const char*>(values.data()), 2048);
@@ -137,23 +144,24 @@ TEST_F(SoftGpu, AKernelRunsInTheWorker) {
   }
 }
 
-TEST_F(SoftGpu, AWildStoreIsStickyInThatGuestAlone) {
+TEST_P(SoftGpu, AWildStoreIsStickyInThatGuestAlone) {
   protocol::Attachment other_attachment = attach();
   ASSERT_TRUE(other_attachment.status.ok());
   Guest other(other_attachment.channel.get());
-  prepare(&other);
+  const uint64_t other_memory = prepare(&other, other_attachment.reply);
+  ASSERT_NE(other_memory, 0u);
   launch(guest_.get(), "wild", 0x1000);
   EXPECT_EQ(guest_->synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_TRUE(eventually(
       [&] { return guest_->channel().semaphores().sticky(0) == CUDA_ERROR_ILLEGAL_ADDRESS; }));
   EXPECT_TRUE(guest_->channel().usable());
-  launch(&other, "double_all", base_, 1, 32);
+  launch(&other, "double_all", other_memory, 1, 32);
   EXPECT_EQ(other.synchronize(), 0);
   EXPECT_EQ(other.channel().semaphores().sticky(0), 0);
 }
 
 // The spinning kernel of a killed guest must not hold its memory, nor anybody else's turn.
-TEST_F(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
+TEST_P(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t pid = fork();
@@ -161,9 +169,9 @@ TEST_F(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
     protocol::Attachment mine = attach();
     if (!mine.status.ok()) _exit(1);
     Guest guest(mine.channel.get());
-    prepare(&guest);
-    guest.write_inline(base_, std::string(4, '\0'));
-    launch(&guest, "spin", base_);
+    const uint64_t memory = prepare(&guest, mine.reply);
+    guest.write_inline(memory, std::string(4, '\0'));
+    launch(&guest, "spin", memory);
     wire::StreamQueryArgs query;
     query.stream = 1;
     (void)guest.call(Op::kStreamQuery, query);
@@ -185,7 +193,7 @@ TEST_F(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
   EXPECT_EQ(guest_->synchronize(), 0) << "the other guest is not disturbed";
 }
 
-TEST_F(SoftGpu, BadCodeIsRefusedWithALog) {
+TEST_P(SoftGpu, BadCodeIsRefusedWithALog) {
   const std::string bad(".version 7.5\n.target sm_75\n.address_size 64\nnonsense\n");
   wire::ImageChunkArgs chunk;
   chunk.upload = SlotId::make(8, 1, 1);
@@ -205,6 +213,8 @@ TEST_F(SoftGpu, BadCodeIsRefusedWithALog) {
   EXPECT_GT(answer.log_bytes, 0u);
   EXPECT_EQ(guest_->synchronize(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, SoftGpu, ::testing::Values("", "1", "novmm"));
 
 }  // namespace
 }  // namespace vgpu::testing

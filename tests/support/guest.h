@@ -89,6 +89,18 @@ class Guest {
     return 0;
   }
 
+  // `bytes` of device memory in whichever way the server allocates; 0 when it failed.
+  uint64_t allocate(const protocol::HelloReply& hello, uint64_t bytes) {
+    if (hello.allocator == protocol::AllocatorMode::kReserved) {
+      return map(hello.device_range.base, bytes) == 0 ? hello.device_range.base : 0;
+    }
+    wire::SlabLendArgs args;
+    args.bytes = bytes;
+    protocol::Reply reply;
+    wire::SlabLendReply lent;
+    return call(Op::kSlabLend, args, &reply) == 0 && reply.get(&lent) ? lent.address : 0;
+  }
+
   uint64_t write_inline(uint64_t to, const std::string& text, uint64_t stream = 1) {
     wire::CopyToDeviceArgs args;
     args.destination = to;

@@ -28,6 +28,7 @@ class SessionTest : public ::testing::Test {
     device_->reserve_ahead();
     protocol::HelloReply reply =
         make_reply(device_.get(), testing::test_hello(), 256u << 20, 1, "test");
+    hello_ = reply;
     range_ = reply.device_range;
     auto pair = protocol::make_loop(reply.sizes);
     ASSERT_TRUE(pair.ok());
@@ -47,18 +48,8 @@ class SessionTest : public ::testing::Test {
   }
   // 4 MiB of device memory at memory_, whichever way this machine allocates.
   void make_memory() {
-    if (range_.bytes != 0) {
-      memory_ = range_.base;
-      ASSERT_EQ(guest_->map(memory_, 4u << 20), 0);
-      return;
-    }
-    wire::SlabLendArgs args;
-    args.bytes = 4u << 20;
-    protocol::Reply reply;
-    wire::SlabLendReply lent;
-    ASSERT_EQ(guest_->call(Op::kSlabLend, args, &reply), 0);
-    ASSERT_TRUE(reply.get(&lent));
-    memory_ = lent.address;
+    memory_ = guest_->allocate(hello_, 4u << 20);
+    ASSERT_NE(memory_, 0u);
   }
   // The session has ended by itself, with this reason.
   void expect_end(SessionEnd end) {
@@ -69,6 +60,7 @@ class SessionTest : public ::testing::Test {
 
   DriverTable driver_;
   std::unique_ptr<Device> device_;
+  protocol::HelloReply hello_;
   protocol::AddressRange range_;
   uint64_t memory_ = 0;
   std::unique_ptr<protocol::WorkerChannel> worker_;
