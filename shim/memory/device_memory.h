@@ -1,0 +1,129 @@
+// The guest's device memory: addresses are chosen here, the worker only backs them.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_MEMORY_DEVICE_MEMORY_H_
+#define VGPU_SHIM_MEMORY_DEVICE_MEMORY_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+
+#include "shim/memory/address_index.h"
+#include "shim/memory/block_pool.h"
+#include "shim/memory/free_lists.h"
+#include "shim/spin_mutex.h"
+
+namespace vgpu::shim {
+
+// What the allocator asks of the channel. Calls marked "waits" are made without the allocator's lock.
+class MemoryPort {
+ public:
+  virtual ~MemoryPort() = default;
+  // Bytes of memory that the worker has ready or has given already, counted from the start of the session.
+  virtual uint64_t credit() = 0;
+  // Asks until credit() reaches `total`; waits. OUT_OF_MEMORY when the grant does not reach.
+  virtual CUresult request_credit(uint64_t total) = 0;
+  // Backs [address, address + bytes) out of the credit; does not wait.
+  virtual void map(uint64_t address, uint64_t bytes) = 0;
+  // Mode B: memory at an address of the driver's choice; waits. The range is this process's alone.
+  virtual CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) = 0;
+  // Mode C: one cuMemAlloc or cuMemFree of the driver; wait.
+  virtual CUresult allocate(uint64_t bytes, uint64_t* address) = 0;
+  virtual CUresult release(uint64_t address) = 0;
+  // Nothing was submitted since all work was last known to be past.
+  virtual bool idle() = 0;
+  // Number that retired() reaches when all work submitted so far is past; does not wait.
+  virtual uint64_t fence() = 0;
+  virtual uint64_t retired() = 0;
+  // Waits until retired() >= number; false when the session is over.
+  virtual bool wait_retired(uint64_t number) = 0;
+};
+
+enum class MemoryMode : uint8_t { kMapped = 0, kLent = 1, kForwarded = 2 };
+
+// A live allocation as the caller knows it.
+struct Allocation {
+  uint64_t address = 0, bytes = 0, id = 0, context = 0;
+};
+
+// Thread-safe. One per device.
+//
+// Blocks of 2 MiB and more are cut from spans of backed memory in steps of 2 MiB; smaller ones in steps of 512 bytes from
+// 2 MiB chunks. Backing never goes away: a freed block returns to its free list as soon as the work that may touch it is past.
+class DeviceMemory {
+ public:
+  struct Options {
+    MemoryMode mode = MemoryMode::kMapped;
+    uint64_t base = 0, bytes = 0;  // kMapped: the claimed range
+    uint64_t grant = 0;            // what this guest may have
+  };
+  DeviceMemory(MemoryPort& port, const Options& options);
+  Status open() { return index_.open(); }
+
+  // As cuMemAlloc: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY when nothing fits.
+  CUresult allocate(uint64_t bytes, uint64_t context, uint64_t* address);
+  // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in modes A and B.
+  CUresult free(uint64_t address);
+  // The live allocation that holds `address`.
+  bool find(uint64_t address, Allocation* allocation);
+  // Every block of a context that ends.
+  void free_all_of(uint64_t context);
+
+  // Memory of the driver's own placing (module globals), so that find() knows it.
+  void add_foreign(uint64_t address, uint64_t bytes, uint64_t context);
+  void remove_foreign(uint64_t address);
+
+  uint64_t total() const { return options_.grant; }
+  uint64_t used();
+  void reset_after_fork() { mutex_.reset_after_fork(); }
+
+ private:
+  struct Batch {  // blocks freed together, oldest first
+    BlockIndex head = kNoBlock, tail = kNoBlock;
+    uint64_t fence = 0;  // 0: not written yet
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+  };
+  enum class Step : uint8_t { kDone, kRetry, kExhausted };
+
+  BlockIndex take(uint64_t bytes, bool small);
+  BlockIndex take_small(uint64_t bytes);
+  BlockIndex take_large(uint64_t bytes);
+  void split(BlockIndex index, uint64_t bytes);
+  void release(BlockIndex index);
+  void release_large(BlockIndex index);
+  void release_small(BlockIndex index);
+  bool return_chunk();
+  Step make_room(uint64_t bytes);
+  Step grow_mapped(uint64_t bytes);
+  Step grow_lent(uint64_t bytes);
+  void add_span(uint64_t address, uint64_t bytes);
+  void queue_pending(BlockIndex index);
+  void close_batch();
+  void drain();
+  void retire_live(BlockIndex index);
+  void count_live(Block& block, bool born);
+  CUresult allocate_forwarded(uint64_t bytes, uint64_t context, uint64_t* address);
+  void adopt(uint64_t address, uint64_t bytes, uint64_t context);
+  BlockIndex disown(uint64_t address);
+
+  MemoryPort& port_;
+  const Options options_;
+  SpinMutex mutex_;
+  BlockPool pool_;
+  AddressIndex index_;
+  FreeLists small_free_{pool_, kUnitShift};
+  FreeLists large_free_{pool_, kChunkShift};
+  std::deque<Batch> pending_;
+  std::deque<BlockIndex> foreign_;   // blocks that the driver placed (mode C, globals); few, searched linearly
+  BlockIndex tail_ = kNoBlock;       // last block of the span that ends at the frontier
+  uint64_t frontier_ = 0;            // first address of the range that was never backed
+  uint64_t mapped_ = 0;              // bytes backed so far
+  uint64_t used_ = 0;                // what cuMemGetInfo counts as taken
+  uint64_t next_id_ = 0;
+  uint32_t empty_chunks_ = 0;        // chunks without any block, kept for the next small one
+};
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_MEMORY_DEVICE_MEMORY_H_
