@@ -1,0 +1,75 @@
+// Contexts of the process and the stack of current contexts of each thread.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_CONTEXT_H_
+#define VGPU_SHIM_CONTEXT_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/slot_map.h"
+#include "shim/objects.h"
+#include "shim/spin_mutex.h"
+
+namespace vgpu::shim {
+
+inline constexpr uint32_t kContextSlots = 64;  // sticky error words in the semaphore page
+
+// The contexts of the process. Thread-safe. A Context lives as long as the process: threads may hold a destroyed one as
+// their current context, and find out that it is destroyed when they use it.
+class ContextTable {
+ public:
+  // The primary context of a device that has just been attached; inactive until retained.
+  Context* add_primary(CUdevice device);
+  // A created context; nullptr when all slots are taken. Active once the worker has it.
+  Context* add_created(CUdevice device, uint32_t flags);
+  // nullptr for anything that was never a context.
+  Context* find(CUcontext handle) const { return contexts_.find(id_of(handle)); }
+  Context* primary(CUdevice device) const {
+    const auto index = static_cast<size_t>(device);
+    return device >= 0 && index < primaries_.size() ? primaries_[index] : nullptr;
+  }
+  // A destroyed context gives its slot back.
+  void release_slot(Context* context);
+  // A fresh id for cuCtxGetId, cuStreamGetId.
+  uint64_t next_unique_id() { return unique_ids_.fetch_add(1, std::memory_order_relaxed); }
+  // Number of contexts that are active.
+  uint32_t active_count() const;
+  SpinMutex& mutex() { return mutex_; }
+
+ private:
+  Context* add(CUdevice device, uint32_t slot);
+
+  SpinMutex mutex_;
+  SlotMap<Context, kContextTag> contexts_;
+  std::vector<Context*> primaries_;
+  uint64_t slots_taken_ = 0;
+  std::atomic<uint64_t> unique_ids_{1};
+};
+
+// What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when it ends.
+struct ThreadState {
+  std::vector<Context*> stack;
+  struct DefaultStream {
+    Context* context;
+    uint64_t context_life;  // Context::unique_id when the stream was made
+    Stream* stream;
+  };
+  std::vector<DefaultStream> default_streams;
+};
+
+// The calling thread's state; made on first use. nullptr only when memory is exhausted.
+ThreadState* thread_state();
+
+// The calling thread's current context, destroyed or not; nullptr when there is none.
+Context* current_context();
+void set_current_context(Context* context);   // replaces the top; nullptr pops it
+void push_current_context(Context* context);
+Context* pop_current_context();               // nullptr when the stack is empty
+// Takes `context` off the calling thread's stack top, when it is there (cuCtxDestroy).
+void drop_current_context(Context* context);
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_CONTEXT_H_

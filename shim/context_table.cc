@@ -1,0 +1,119 @@
+// Contexts of the process and the stack of current contexts of each thread.
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
+#include <bit>
+#include <mutex>
+#include <new>
+
+#include "shim/context.h"
+
+namespace vgpu::shim {
+namespace {
+
+// Initial-exec: one load on the hot path; a pointer's worth of the static TLS that every process keeps spare.
+thread_local ThreadState* t_state __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local Context* t_current __attribute__((tls_model("initial-exec"))) = nullptr;
+
+pthread_key_t g_thread_key;
+pthread_once_t g_thread_key_once = PTHREAD_ONCE_INIT;
+
+void end_thread(void* state) {
+  t_state = nullptr;
+  t_current = nullptr;
+  delete static_cast<ThreadState*>(state);
+}
+
+void make_thread_key() { pthread_key_create(&g_thread_key, end_thread); }
+
+void refresh(ThreadState* state) { t_current = state->stack.empty() ? nullptr : state->stack.back(); }
+
+}  // namespace
+
+Context* ContextTable::add(CUdevice device, uint32_t slot) {
+  const uint64_t id = contexts_.insert();
+  if (id == 0) return nullptr;
+  Context* context = contexts_.find(id);
+  context->id = id;
+  context->slot = slot;
+  context->device = device;
+  context->unique_id = next_unique_id();
+  slots_taken_ |= uint64_t{1} << slot;
+  return context;
+}
+
+Context* ContextTable::add_primary(CUdevice device) {
+  std::unique_lock lock(mutex_);
+  Context* context = add(device, static_cast<uint32_t>(std::countr_one(slots_taken_)) % kContextSlots);
+  if (context == nullptr) return nullptr;
+  context->primary = true;
+  primaries_.push_back(context);
+  return context;
+}
+
+Context* ContextTable::add_created(CUdevice device, uint32_t flags) {
+  std::unique_lock lock(mutex_);
+  const auto slot = static_cast<uint32_t>(std::countr_one(slots_taken_));
+  if (slot >= kContextSlots) return nullptr;
+  Context* context = add(device, slot);
+  if (context != nullptr) context->flags.store(flags, std::memory_order_relaxed);
+  return context;
+}
+
+void ContextTable::release_slot(Context* context) {
+  std::unique_lock lock(mutex_);
+  slots_taken_ &= ~(uint64_t{1} << context->slot);
+}
+
+uint32_t ContextTable::active_count() const {
+  uint32_t count = 0;
+  contexts_.for_each([&](uint64_t, const Context& context) {
+    if (context.active.load(std::memory_order_relaxed)) ++count;
+  });
+  return count;
+}
+
+ThreadState* thread_state() {
+  if (t_state != nullptr) return t_state;
+  pthread_once(&g_thread_key_once, make_thread_key);
+  t_state = new (std::nothrow) ThreadState();
+  if (t_state != nullptr) pthread_setspecific(g_thread_key, t_state);
+  return t_state;
+}
+
+Context* current_context() { return t_current; }
+
+void set_current_context(Context* context) {
+  ThreadState* state = thread_state();
+  if (state == nullptr) return;
+  if (context == nullptr) {
+    if (!state->stack.empty()) state->stack.pop_back();
+  } else if (state->stack.empty()) {
+    state->stack.push_back(context);
+  } else {
+    state->stack.back() = context;
+  }
+  refresh(state);
+}
+
+void push_current_context(Context* context) {
+  ThreadState* state = thread_state();
+  if (state == nullptr) return;
+  state->stack.push_back(context);
+  refresh(state);
+}
+
+Context* pop_current_context() {
+  ThreadState* state = thread_state();
+  if (state == nullptr || state->stack.empty()) return nullptr;
+  Context* context = state->stack.back();
+  state->stack.pop_back();
+  refresh(state);
+  return context;
+}
+
+void drop_current_context(Context* context) {
+  if (t_current == context) pop_current_context();
+}
+
+}  // namespace vgpu::shim

@@ -1,0 +1,91 @@
+// What the application's handles stand for: contexts, streams, events.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_OBJECTS_H_
+#define VGPU_SHIM_OBJECTS_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/slot_map.h"
+
+namespace vgpu::shim {
+
+// Type tags inside handles; the worker sees them too (REMOTING: ids are minted by the guest).
+enum HandleTag : uint64_t {
+  kContextTag = 1,
+  kStreamTag = 2,
+  kEventTag = 3,
+  kModuleTag = 4,
+  kLibraryTag = 5,
+  kFunctionTag = 6,  // never on the wire
+  kKernelTag = 7,    // never on the wire
+  kUploadTag = 8,
+};
+
+inline constexpr uint64_t kLegacyStreamId = 1;
+
+// Progress of one line of work: numbers of records. Complete when everything submitted is known to be past.
+struct Progress {
+  std::atomic<uint64_t> submitted{0};  // newest record with work; written under the channel's lock
+  std::atomic<uint64_t> completed{0};  // all up to here is past
+  // A record number is only ever raised; relaxed: the numbers carry no other data with them.
+  static void raise(std::atomic<uint64_t>& word, uint64_t value) {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+  }
+  bool idle() const {
+    return submitted.load(std::memory_order_relaxed) <= completed.load(std::memory_order_relaxed);
+  }
+};
+
+struct Context {
+  uint64_t id = 0;
+  uint32_t slot = 0;               // of the sticky error word
+  CUdevice device = 0;
+  bool primary = false;
+  std::atomic<bool> active{false};  // false: primary not retained, or destroyed
+  std::atomic<uint32_t> flags{0};
+  uint32_t retains = 0;             // primary; under Contexts' lock
+  uint64_t unique_id = 0;           // cuCtxGetId; a new one for every life
+  Progress progress;
+  std::atomic<uint32_t> unordered_streams{0};  // live streams that do not order with the legacy stream by themselves
+  const std::atomic<int32_t>* sticky = nullptr;
+  CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
+
+  CUcontext handle() const { return reinterpret_cast<CUcontext>(id); }
+};
+
+struct Stream {
+  uint64_t id = 0;
+  Context* context = nullptr;
+  uint32_t flags = 0;
+  int priority = 0;
+  uint64_t unique_id = 0;
+  bool per_thread = false;
+  Progress progress;
+};
+
+struct Event {
+  uint64_t id = 0;
+  Context* context = nullptr;
+  uint32_t flags = 0;
+  std::atomic<uint64_t> recorded{0};  // number of the newest EventRecord, 0: never
+  std::atomic<uint64_t> completed{0};
+  std::atomic<int64_t> recorded_in{0};  // id of the stream
+};
+
+template <typename Handle>
+inline uint64_t id_of(Handle handle) {
+  return reinterpret_cast<uint64_t>(handle);
+}
+template <typename Handle>
+inline Handle handle_of(uint64_t id) {
+  return reinterpret_cast<Handle>(id);
+}
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_OBJECTS_H_
