@@ -59,6 +59,10 @@ struct ThreadState {
   std::vector<DefaultStream> default_streams;
 };
 
+using ThreadEndHook = void (*)(ThreadState*);
+// Called at the end of a thread that has a state, before the state goes.
+void set_thread_end_hook(ThreadEndHook hook);
+
 // The calling thread's state; made on first use. nullptr only when memory is exhausted.
 ThreadState* thread_state();
 

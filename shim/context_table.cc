@@ -18,7 +18,11 @@ thread_local Context* t_current __attribute__((tls_model("initial-exec"))) = nul
 pthread_key_t g_thread_key;
 pthread_once_t g_thread_key_once = PTHREAD_ONCE_INIT;
 
+std::atomic<ThreadEndHook> g_thread_end{nullptr};
+
 void end_thread(void* state) {
+  // acquire: partner is the release in set_thread_end_hook.
+  if (auto* hook = g_thread_end.load(std::memory_order_acquire)) hook(static_cast<ThreadState*>(state));
   t_state = nullptr;
   t_current = nullptr;
   delete static_cast<ThreadState*>(state);
@@ -72,6 +76,8 @@ uint32_t ContextTable::active_count() const {
   });
   return count;
 }
+
+void set_thread_end_hook(ThreadEndHook hook) { g_thread_end.store(hook, std::memory_order_release); }
 
 ThreadState* thread_state() {
   if (t_state != nullptr) return t_state;

@@ -50,10 +50,9 @@ struct Context {
   std::atomic<uint32_t> flags{0};
   uint32_t retains = 0;             // primary; under Contexts' lock
   uint64_t unique_id = 0;           // cuCtxGetId; a new one for every life
-  Progress progress;
+  Progress progress;                // everything in this context
+  Progress legacy;                  // the legacy stream and what orders with it
   std::atomic<uint32_t> unordered_streams{0};  // live streams that do not order with the legacy stream by themselves
-  const std::atomic<int32_t>* sticky = nullptr;
-  CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 
   CUcontext handle() const { return reinterpret_cast<CUcontext>(id); }
 };

@@ -1,0 +1,361 @@
+// Contexts: cuCtx* and cuDevicePrimaryCtx*.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/context.h"
+
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <mutex>
+
+#include "api/cudart/context_storage.h"
+#include "driver_functions.h"
+#include "shim/device.h"
+#include "shim/module_table.h"
+#include "shim/process.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+constexpr unsigned kContextFlags = CU_CTX_FLAGS_MASK;
+
+// What the application made in a context goes with it.
+void forget_objects(Session& session, Context* context) {
+  cudart::run_context_destructors(context->handle());
+  std::vector<uint64_t> streams, events;
+  {
+    std::unique_lock lock(session.objects);
+    session.streams.for_each([&](uint64_t id, Stream& stream) {
+      if (stream.context == context) streams.push_back(id);
+    });
+    session.events.for_each([&](uint64_t id, Event& event) {
+      if (event.context == context) events.push_back(id);
+    });
+    for (const uint64_t id : streams) session.streams.remove(id);
+    for (const uint64_t id : events) session.events.remove(id);
+  }
+  forget_modules(session, context);
+  context->unordered_streams.store(0, std::memory_order_relaxed);
+  session.memory().free_all_of(context->id);
+}
+
+CUresult synchronize(Session& session, Context* context) {
+  if (context->progress.idle()) return CUDA_SUCCESS;
+  wire::ContextSynchronizeArgs args;
+  args.context = context->id;
+  protocol::Reply reply;
+  uint64_t number = 0;
+  const CUresult result = session.call(context, Op::kContextSynchronize, args, &reply, {}, &number);
+  if (result == CUDA_SUCCESS) session.note_context_done(context, number);
+  return result;
+}
+
+// Ends a life of the primary context: its work is waited for, what was made in it goes.
+CUresult reset_primary(Session& session, Context* context) {
+  wire::PrimaryResetArgs args;
+  args.context = context->id;
+  const CUresult result = session.call(nullptr, Op::kPrimaryReset, args);
+  context->active.store(false, std::memory_order_release);
+  {
+    std::lock_guard lock(session.channel().lock());
+    session.forget_bound();
+  }
+  forget_objects(session, context);
+  context->unique_id = session.contexts().next_unique_id();
+  return result;
+}
+
+CUresult primary_of(CUdevice device, Session** session, Context** context) {
+  if (CUresult r = enter(session); r != CUDA_SUCCESS) return r;
+  *context = (*session)->contexts().primary(device);
+  return *context == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || (flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Context* context = session->contexts().add_created(device, flags);
+  if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  wire::ContextCreateArgs args;
+  args.context = context->id;
+  args.device = static_cast<uint32_t>(device);
+  args.flags = flags;
+  args.slot = context->slot;
+  if (CUresult r = session->call(nullptr, Op::kContextCreate, args); r != CUDA_SUCCESS) {
+    session->contexts().release_slot(context);
+    return r;
+  }
+  context->active.store(true, std::memory_order_release);
+  push_current_context(context);
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult find_context(CUcontext handle, Context** context) {
+  Session* session;
+  if (handle == nullptr) return enter(&session, context);
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  *context = session->contexts().find(handle);
+  if (*context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return (*context)->active.load(std::memory_order_acquire) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+}  // namespace
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  Session* session;
+  Context* context;
+  if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock lock(session->contexts().mutex());
+  if (context->retains++ == 0) {
+    wire::PrimaryRetainArgs args;
+    args.context = context->id;
+    args.device = static_cast<uint32_t>(device);
+    args.flags = context->flags.load(std::memory_order_relaxed);
+    args.slot = context->slot;
+    session->post(nullptr, Op::kPrimaryRetain, args);
+    context->active.store(true, std::memory_order_release);
+  }
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  Session* session;
+  Context* context;
+  if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  {
+    std::unique_lock lock(session->contexts().mutex());
+    if (context->retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--context->retains != 0) return CUDA_SUCCESS;
+  }
+  return reset_primary(*session, context);
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  Session* session;
+  Context* context;
+  if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  if (!context->active.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  {
+    std::unique_lock lock(session->contexts().mutex());
+    context->retains = 0;
+  }
+  return reset_primary(*session, context);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  context->flags.store(flags, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  Session* session;
+  Context* context;
+  if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = context->flags.load(std::memory_order_relaxed);
+  *active = context->active.load(std::memory_order_acquire) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) { return create(out, flags, device); }
+
+CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params, int count, unsigned int flags, CUdevice device) {
+  if (params != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return create(out, flags, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags, CUdevice device) {
+  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return create(out, flags, device);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext handle) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  Context* context = session->contexts().find(handle);
+  if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->active.exchange(false, std::memory_order_acq_rel)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  wire::ContextDestroyArgs args;
+  args.context = context->id;
+  const CUresult result = session->call(nullptr, Op::kContextDestroy, args);
+  {
+    std::lock_guard lock(session->channel().lock());
+    session->forget_bound();
+  }
+  forget_objects(*session, context);
+  drop_current_context(context);
+  session->contexts().release_slot(context);
+  return result;
+}
+
+CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDetach(CUcontext handle) {
+  Context* context;
+  return find_context(handle, &context);
+}
+
+CUresult cuCtxGetCurrent(CUcontext* out) {
+  if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = current_context();
+  *out = context == nullptr ? nullptr : context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext handle) {
+  Session* session = Process::session();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = nullptr;
+  if (handle != nullptr) {
+    context = session->contexts().find(handle);
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    // libcudart makes the primary context current before it retains it.
+    if (!context->primary && !context->active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
+  set_current_context(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext handle) {
+  Session* session = Process::session();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = handle == nullptr ? nullptr : session->contexts().find(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->primary && !context->active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  push_current_context(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext* out) {
+  if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = pop_current_context();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = current_context();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
+  if (handle == nullptr) return driver::cuCtxGetDevice(device);
+  Context* context;
+  if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int* flags) {
+  Context* context;
+  if (CUresult r = find_context(nullptr, &context); r != CUDA_SUCCESS) return r;
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = context->flags.load(std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags) {
+  Context* context;
+  if (CUresult r = find_context(nullptr, &context); r != CUDA_SUCCESS) return r;
+  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  context->flags.store(flags, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
+  Context* context;
+  if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *id = context->unique_id;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int* version) {
+  Context* context;
+  if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = 3020;  // what every context made by the _v2 and later entry points says
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  const bool supported =
+      attribute(*session->device(context->device), CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = supported ? -5 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  return synchronize(*session, context);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext handle) {
+  if (handle == nullptr) return driver::cuCtxSynchronize();
+  Context* context;
+  if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
+  Session* session = Process::session();
+  const int32_t sticky = session->channel().semaphores().sticky(context->slot);
+  return sticky != 0 ? static_cast<CUresult>(sticky) : synchronize(*session, context);
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  wire::ContextSetLimitArgs args;
+  args.context = context->id;
+  args.limit = static_cast<uint32_t>(limit);
+  args.value = value;
+  return session->call(context, Op::kContextSetLimit, args);
+}
+
+CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (value == nullptr || limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  wire::ContextGetLimitArgs args;
+  args.context = context->id;
+  args.limit = static_cast<uint32_t>(limit);
+  wire::ContextGetLimitReply answer;
+  const CUresult result = session->ask(context, Op::kContextGetLimit, args, &answer);
+  if (result == CUDA_SUCCESS) *value = answer.value;
+  return result;
+}
+
+}  // namespace vgpu::driver

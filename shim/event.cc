@@ -1,0 +1,141 @@
+// Events: cuEvent*.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "driver_functions.h"
+#include "shim/stream_table.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+constexpr unsigned kEventFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult look_up(CUevent handle, Session** session, Event** event) {
+  Context* context;
+  if (CUresult r = enter(session, &context); r != CUDA_SUCCESS) return r;
+  *event = (*session)->events.find(id_of(handle));
+  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+// Whether what the event was last recorded behind is known to be past.
+bool known_done(Session& session, const Event& event) {
+  const uint64_t recorded = event.recorded.load(std::memory_order_relaxed);
+  return recorded <= event.completed.load(std::memory_order_relaxed) ||
+         recorded <= event.context->progress.completed.load(std::memory_order_relaxed) ||
+         recorded <= session.retired();
+}
+
+template <typename Args>
+CUresult ask_about(Session& session, Event* event, Op op) {
+  const uint64_t recorded = event->recorded.load(std::memory_order_relaxed);
+  Args args;
+  args.event = event->id;
+  const CUresult result = session.call(event->context, op, args);
+  if (result == CUDA_SUCCESS) Progress::raise(event->completed, recorded);
+  return result;
+}
+
+}  // namespace
+
+CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (handle == nullptr || (flags & ~kEventFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0) {
+    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+  }
+  uint64_t id;
+  {
+    std::unique_lock lock(session->objects);
+    id = session->events.insert();
+    if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    Event* event = session->events.find(id);
+    event->id = id;
+    event->context = context;
+    event->flags = flags;
+  }
+  wire::EventCreateArgs args;
+  args.event = id;
+  args.flags = flags;
+  if (session->post(context, Op::kEventCreate, args) == 0) return session->lost();
+  *handle = handle_of<CUevent>(id);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent handle) {
+  Session* session;
+  Event* event;
+  if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  wire::EventDestroyArgs args;
+  args.event = event->id;
+  session->post(event->context, Op::kEventDestroy, args);
+  std::unique_lock lock(session->objects);
+  session->events.remove(id_of(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  Event* event = session->events.find(id_of(handle));
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  StreamRef stream;
+  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
+  if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags != 0) return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  wire::EventRecordArgs args;
+  args.event = event->id;
+  args.stream = stream.id;
+  const uint64_t number = session->post(context, Op::kEventRecord, args, {}, &stream);
+  if (number == 0) return session->lost();
+  Progress::raise(event->recorded, number);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent handle, CUstream stream) { return driver::cuEventRecordWithFlags(handle, stream, 0); }
+
+CUresult cuEventQuery(CUevent handle) {
+  Session* session;
+  Event* event;
+  if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  if (known_done(*session, *event)) return CUDA_SUCCESS;
+  return ask_about<wire::EventQueryArgs>(*session, event, Op::kEventQuery);
+}
+
+CUresult cuEventSynchronize(CUevent handle) {
+  Session* session;
+  Event* event;
+  if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  if (known_done(*session, *event)) return CUDA_SUCCESS;
+  return ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize);
+}
+
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  Session* session;
+  Event *start, *end;
+  if (CUresult r = look_up(start_handle, &session, &start); r != CUDA_SUCCESS) return r;
+  if (CUresult r = look_up(end_handle, &session, &end); r != CUDA_SUCCESS) return r;
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (start->recorded.load(std::memory_order_relaxed) == 0 || end->recorded.load(std::memory_order_relaxed) == 0 ||
+      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->context != end->context) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  wire::EventElapsedArgs args;
+  args.start = start->id;
+  args.end = end->id;
+  wire::EventElapsedReply answer;
+  const CUresult result = session->ask(start->context, Op::kEventElapsed, args, &answer);
+  if (result == CUDA_SUCCESS) *milliseconds = answer.milliseconds;
+  return result;
+}
+
+}  // namespace vgpu::driver

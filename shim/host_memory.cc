@@ -1,0 +1,134 @@
+// Host memory: cuMemHostAlloc, in place on both sides, and cuMemHostRegister, which stays the application's own.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/host_memory.h"
+
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "driver_functions.h"
+#include "shim/process.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+
+// Shows the pages to the worker, which maps them at the same address.
+CUresult show(Session& session, Context* context, const UniqueFd& memory, const HostBlock& block) {
+  static SpinMutex descriptor_order;  // a descriptor and its HostMap go together
+  if (!session.channel().transport().same_address_space()) {
+    descriptor_order.lock();
+    const Status sent = session.channel().transport().send_descriptor(memory.get(), block.address);
+    descriptor_order.unlock();
+    if (!sent.ok()) return session.lost();
+  }
+  wire::HostMapArgs args;
+  args.address = block.address;
+  args.bytes = block.mapped_bytes;
+  args.flags = block.flags & (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  return session.call(context, Op::kHostMap, args);
+}
+
+}  // namespace
+
+CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > HostMemory::kRangeBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  HostBlock block;
+  block.flags = flags;
+  block.context = context->id;
+  const Result<UniqueFd> memory = session->host_memory().map(bytes, &block);
+  if (!memory.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (session->host_memory().claimed() || session->channel().transport().same_address_space()) {
+    if (CUresult r = show(*session, context, *memory, block); r != CUDA_SUCCESS) {
+      session->host_memory().unmap(block);
+      return r;
+    }
+    block.in_place = true;
+  }
+  if (!session->host_memory().add(block)) return CUDA_ERROR_UNKNOWN;
+  *out = reinterpret_cast<void*>(block.address);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocHost_v2(void** out, size_t bytes) { return driver::cuMemHostAlloc(out, bytes, 0); }
+
+CUresult cuMemFreeHost(void* pointer) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (pointer == nullptr) return CUDA_SUCCESS;
+  HostBlock block;
+  if (!session->host_memory().remove(reinterpret_cast<uint64_t>(pointer), false, &block)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult result = CUDA_SUCCESS;
+  if (block.in_place) {  // the worker waits for the work that uses it
+    wire::HostUnmapArgs args;
+    args.address = block.address;
+    result = session->call(context, Op::kHostUnmap, args);
+  }
+  session->host_memory().unmap(block);
+  return result;
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  HostBlock block;
+  if (out == nullptr || flags != 0 || !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!block.in_place) return CUDA_ERROR_NOT_SUPPORTED;  // the device cannot reach the application's own pages
+  *out = reinterpret_cast<CUdeviceptr>(pointer);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetFlags(unsigned int* flags, void* pointer) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  HostBlock block;
+  if (flags == nullptr || !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // With unified addressing every allocation is portable and mapped.
+  *flags = block.in_place ? block.flags | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP : block.flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  HostBlock block;
+  block.address = reinterpret_cast<uint64_t>(pointer);
+  block.bytes = bytes;
+  block.flags = flags;
+  block.context = context->id;
+  return session->host_memory().add(block) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+CUresult cuMemHostUnregister(void* pointer) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  HostBlock block;
+  return session->host_memory().remove(reinterpret_cast<uint64_t>(pointer), true, &block)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+}  // namespace vgpu::driver

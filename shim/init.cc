@@ -1,0 +1,120 @@
+// cuInit, version, entry points and private tables; what libcudart's contract needs of the shim.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "api/cudart/export_table.h"
+#include "api/cudart/host.h"
+#include "base/log.h"
+#include "driver_functions.h"
+#include "shim/device.h"
+#include "shim/process.h"
+#include "shim/symbol_table.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+// libcudart asks before cuInit and puts what it heard into its self-test, so the first answer stays. Without a session
+// it is the version of the headers that the shim was built with: what it can serve.
+int pinned_version() {
+  static std::atomic<int> pinned{0};
+  int version = pinned.load(std::memory_order_relaxed);
+  if (version != 0) return version;
+  Session* session = Process::session();
+  const int now = session != nullptr ? session->hello().driver_version : CUDA_VERSION;
+  return pinned.compare_exchange_strong(version, now, std::memory_order_relaxed) ? now : version;
+}
+
+CUresult host_current_context(CUcontext* out) {
+  Context* context = current_context();
+  *out = context == nullptr ? nullptr : context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult host_primary_context(CUcontext* out, CUdevice device) {
+  Session* session = Process::session();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = session->contexts().primary(device);
+  if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult host_context_id(CUcontext handle, uint64_t* id) {
+  Session* session = Process::session();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* context = handle == nullptr ? current_context() : session->contexts().find(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *id = context->unique_id;
+  return CUDA_SUCCESS;
+}
+
+int host_device_count() {
+  Session* session = Process::session();
+  return session == nullptr ? 0 : static_cast<int>(session->hello().devices.size());
+}
+
+CUresult host_device_identity(int ordinal, CUuuid* uuid, int* domain, int* bus, int* device) {
+  Session* session = Process::session();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const protocol::DeviceSnapshot* snapshot = session->device(ordinal);
+  if (snapshot == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  std::memcpy(uuid->bytes, snapshot->uuid.data(), sizeof(uuid->bytes));
+  *domain = attribute(*snapshot, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+  *bus = attribute(*snapshot, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  *device = attribute(*snapshot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+  return CUDA_SUCCESS;
+}
+
+uint64_t host_each_kernel(CUmodule module, void (*visit)(void*, CUfunction, uint64_t), void* user) {
+  unsigned count = 0;
+  if (driver::cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS) return 0;
+  std::vector<CUfunction> functions(count);
+  if (driver::cuModuleEnumerateFunctions(functions.data(), count, module) != CUDA_SUCCESS) return 0;
+  for (CUfunction function : functions) visit(user, function, 0);
+  return count;
+}
+
+const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id, pinned_version,
+                            host_device_count, host_device_identity, host_each_kernel};
+
+}  // namespace
+
+CUresult cuInit(unsigned int flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  cudart::set_host(&kHost);
+  return Process::initialize();
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = pinned_version();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetProcAddress_v2(const char* symbol, void** address, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  return cudart::get_proc_address(symbol_rows(), symbol, address, version, flags, status);
+}
+
+CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuint64_t flags) {
+  return driver::cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
+}
+
+CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  cudart::set_host(&kHost);
+  return cudart::get_export_table(table, id);
+}
+
+CUresult not_served(const char* name) {
+  log_once(name, LogLevel::kWarn, "%s is not supported by this vGPU", name);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace vgpu::driver

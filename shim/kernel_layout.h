@@ -1,0 +1,68 @@
+// What a loaded module is made of: kernels, their parameters and attributes, and the globals asked for so far.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_KERNEL_LAYOUT_H_
+#define VGPU_SHIM_KERNEL_LAYOUT_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shim/objects.h"
+
+namespace vgpu::shim {
+
+struct Param {
+  uint32_t offset = 0, bytes = 0;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Param> params;
+  uint32_t param_bytes = 0;  // end of the last one
+  std::vector<int32_t> attributes;
+  uint64_t function_id = 0;  // the CUfunction that stands for it, once made; under Session::objects
+  uint64_t kernel_id = 0;    // the same for CUkernel
+
+  int attribute(int number) const {
+    const auto index = static_cast<size_t>(number);
+    return number >= 0 && index < attributes.size() ? attributes[index] : 0;
+  }
+};
+
+struct Global {
+  uint64_t address = 0, bytes = 0;
+};
+
+// A module or a library: the same thing but for who may use it.
+struct Module {
+  uint64_t id = 0;               // on the wire
+  Context* context = nullptr;    // null: a library
+  uint64_t library = 0;          // of a module that cuLibraryGetModule made
+  std::vector<Kernel> kernels;
+  std::map<std::string, uint32_t, std::less<>> index;
+  std::map<std::string, Global, std::less<>> globals;  // under Session::objects
+};
+
+// A CUfunction or CUkernel.
+struct Function {
+  uint64_t module = 0;           // on the wire
+  uint32_t index = 0;
+  Kernel* kernel = nullptr;
+  Context* context = nullptr;    // null: any (of a library)
+  uint64_t owner = 0;            // handle of the module or library
+};
+
+// Fills `module` from the bytes of a ModuleLayout. False when they are damaged.
+bool read_layout(std::span<const uint8_t> bytes, Module* module);
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_KERNEL_LAYOUT_H_

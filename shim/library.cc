@@ -1,0 +1,221 @@
+// Libraries and kernels, which belong to no context: cuLibrary*, cuKernel*.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "driver_functions.h"
+#include "shim/module_table.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+CUresult look_up(CUlibrary handle, Session** session, Module** library) {
+  if (CUresult r = enter(session); r != CUDA_SUCCESS) return r;
+  *library = (*session)->libraries.find(id_of(handle));
+  return *library == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult look_up(CUkernel handle, Session** session, Function** kernel) {
+  if (CUresult r = enter(session); r != CUDA_SUCCESS) return r;
+  *kernel = (*session)->kernels.find(id_of(handle));
+  return *kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+// The context in which a call about a device runs that names no context.
+Context* context_for(Session& session, CUdevice device) {
+  Context* context = current_context();
+  if (context != nullptr && context->device == device && context->active.load(std::memory_order_acquire)) {
+    return context;
+  }
+  return session.contexts().primary(device);
+}
+
+}  // namespace
+
+CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_options, void** jit_values,
+                           unsigned int jit_count, CUlibraryOption*, void**, unsigned int) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t id = 0;
+  const CUresult result = load_image(*session, nullptr, code, read_options(jit_count, jit_options, jit_values), &id);
+  if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
+  return result;
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* jit_options, void** jit_values,
+                               unsigned int jit_count, CUlibraryOption*, void**, unsigned int) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t id = 0;
+  const CUresult result = load_file(*session, nullptr, path, read_options(jit_count, jit_options, jit_values), &id);
+  if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
+  return result;
+}
+
+CUresult cuLibraryUnload(CUlibrary handle) {
+  Session* session;
+  Module* library;
+  if (CUresult r = look_up(handle, &session, &library); r != CUDA_SUCCESS) return r;
+  std::vector<uint64_t> aliases;
+  {
+    std::unique_lock lock(session->objects);
+    session->modules.for_each([&](uint64_t id, Module& module) {
+      if (module.library == id_of(handle)) aliases.push_back(id);
+    });
+    for (const uint64_t id : aliases) session->modules.remove(id);
+  }
+  unload(*session, library);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
+  Session* session;
+  Module* library;
+  if (CUresult r = look_up(handle, &session, &library); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto it = library->index.find(std::string_view(name));
+  if (it == library->index.end()) return CUDA_ERROR_NOT_FOUND;
+  *out = handle_of<CUkernel>(function_handle(*session, library, id_of(handle), it->second, true));
+  return *out != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary handle) {
+  Session* session;
+  Module* library;
+  if (CUresult r = look_up(handle, &session, &library); r != CUDA_SUCCESS) return r;
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<unsigned>(library->kernels.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count, CUlibrary handle) {
+  Session* session;
+  Module* library;
+  if (CUresult r = look_up(handle, &session, &library); r != CUDA_SUCCESS) return r;
+  if (kernels == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto total = std::min(count, static_cast<unsigned>(library->kernels.size()));
+  for (unsigned i = 0; i < total; ++i) {
+    kernels[i] = handle_of<CUkernel>(function_handle(*session, library, id_of(handle), i, true));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  Module* library = session->libraries.find(id_of(handle));
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock lock(session->objects);
+  uint64_t id = 0;
+  session->modules.for_each([&](uint64_t known, Module& module) {
+    if (module.library == id_of(handle) && module.context == context) id = known;
+  });
+  if (id == 0) {
+    id = session->modules.insert();
+    Module* module = session->modules.find(id);
+    if (module == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    module->id = id;
+    module->context = context;
+    module->library = id_of(handle);
+  }
+  *out = handle_of<CUmodule>(id);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle, const char* name) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  Module* library = session->libraries.find(id_of(handle));
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return find_global(*session, context, library, name, address, bytes);
+}
+
+CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Module* library = session->libraries.find(kernel->owner);
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *out = handle_of<CUfunction>(function_handle(*session, library, kernel->owner, kernel->index, false));
+  return *out != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = handle_of<CUlibrary>(kernel->owner);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char** name, CUkernel handle) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *name = kernel->kernel->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* bytes) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  if (offset == nullptr || index >= kernel->kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = kernel->kernel->params[index].offset;
+  if (bytes != nullptr) *bytes = kernel->kernel->params[index].bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel handle, CUdevice device) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  Function* kernel = find_function(*session, reinterpret_cast<CUfunction>(handle));
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  *value = kernel->kernel->attribute(which);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel handle, CUdevice device) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  Context* context = context_for(*session, device);
+  if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return set_function_attribute(*session, context, kernel, which, value);
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device) {
+  Session* session;
+  Function* kernel;
+  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  Context* context = context_for(*session, device);
+  if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  wire::FunctionSetCacheConfigArgs args;
+  args.module = kernel->module;
+  args.index = kernel->index;
+  args.config = static_cast<uint32_t>(config);
+  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS : session->lost();
+}
+
+}  // namespace vgpu::driver

@@ -1,0 +1,76 @@
+// Device memory: cuMemAlloc, cuMemFree and what is asked about them.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "driver_functions.h"
+#include "shim/process.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t address = 0;
+  const CUresult result = session->memory().allocate(bytes, context->id, &address);
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned int element) {
+  constexpr size_t kPitchStep = 512;  // what textures and coalesced rows of every generation are content with
+  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 || width > SIZE_MAX - kPitchStep ||
+      (element != 4 && element != 8 && element != 16)) {
+    Session* session;
+    Context* context;
+    const CUresult r = enter(&session, &context);
+    return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
+  }
+  const size_t row = (width + kPitchStep - 1) / kPitchStep * kPitchStep;
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(row, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = driver::cuMemAlloc_v2(out, bytes);
+  if (result == CUDA_SUCCESS) *pitch = row;
+  return result;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  return address == 0 ? CUDA_SUCCESS : session->memory().free(address);
+}
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  const uint64_t used = session->memory().used();
+  if (total != nullptr) *total = session->memory().total();
+  if (free != nullptr) *free = session->memory().total() - std::min(used, session->memory().total());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  Allocation allocation;
+  HostBlock block;
+  if (session->memory().find(address, &allocation)) {
+    if (base != nullptr) *base = allocation.address;
+    if (bytes != nullptr) *bytes = allocation.bytes;
+  } else if (session->host_memory().find(address, &block) && block.in_place) {
+    if (base != nullptr) *base = block.address;
+    if (bytes != nullptr) *bytes = block.bytes;
+  } else {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

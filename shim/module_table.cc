@@ -1,0 +1,262 @@
+// Loading images and finding functions.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/module_table.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "api/cudart/image.h"
+#include "base/log.h"
+#include "shim/staging.h"
+
+namespace vgpu::shim {
+namespace {
+
+constexpr uint64_t kLogBytesMax = 64 * 1024;
+constexpr uint64_t kLayoutRoom = 256 * 1024;  // asked for at first; larger layouts are fetched in pieces
+constexpr uint64_t kLayoutBytesMax = uint64_t{256} << 20;
+
+void put_log(const std::string& text, char* log, size_t bytes) {
+  if (log == nullptr || bytes == 0) return;
+  const size_t length = std::min(text.size(), bytes - 1);
+  std::memcpy(log, text.data(), length);
+  log[length] = '\0';
+}
+
+// The rest of a layout that did not fit the room of the first answer.
+CUresult fetch_layout(Session& session, Context* context, uint64_t module, uint64_t bytes,
+                      std::vector<uint8_t>* layout) {
+  if (bytes > kLayoutBytesMax) return CUDA_ERROR_UNKNOWN;
+  layout->resize(bytes);
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t step = std::min(kLayoutRoom, bytes - done);
+    const protocol::Staging::Piece piece = session.channel().allocate_down(step, true);
+    if (!piece.ok()) return session.lost();
+    wire::LayoutFetchArgs args;
+    args.module = module;
+    args.offset = done;
+    args.slab_offset = piece.offset;
+    args.slab_bytes = step;
+    wire::LayoutFetchReply answer;
+    const CUresult result = session.ask(context, Op::kLayoutFetch, args, &answer);
+    const bool sane = answer.bytes > 0 && answer.bytes <= step;
+    if (result == CUDA_SUCCESS && sane) {
+      std::memcpy(layout->data() + done, session.channel().down_slab().data() + piece.offset, answer.bytes);
+    }
+    session.channel().release_down(piece);
+    if (result != CUDA_SUCCESS || !sane) return result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN;
+    done += answer.bytes;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs& args, const LoadOptions& options,
+                       std::vector<uint8_t>* layout) {
+  const protocol::Staging::Piece piece = session.channel().allocate_down(kLayoutRoom, true);
+  if (!piece.ok()) return session.lost();
+  args.slab_offset = piece.offset;
+  args.slab_bytes = kLayoutRoom;
+  args.log_bytes = static_cast<uint32_t>(std::min<uint64_t>(kLogBytesMax, std::max(options.info_bytes, options.error_bytes)));
+  if (args.log_bytes == 0) args.log_bytes = 1024;
+  args.max_registers = options.max_registers;
+  args.optimization_level = options.optimization_level;
+  wire::ModuleLoadReply answer;
+  const CUresult result = session.ask(context, Op::kModuleLoad, args, &answer);
+  const std::byte* room = session.channel().down_slab().data() + piece.offset;
+  const bool whole = answer.layout_bytes <= kLayoutRoom;
+  if (result == CUDA_SUCCESS && whole) {
+    layout->resize(answer.layout_bytes);
+    std::memcpy(layout->data(), room, answer.layout_bytes);
+  }
+  std::string log;
+  const uint64_t log_at = (answer.layout_bytes + 7) & ~uint64_t{7};
+  if (log_at <= kLayoutRoom && answer.log_bytes <= kLayoutRoom - log_at) {
+    log.assign(reinterpret_cast<const char*>(room) + log_at, answer.log_bytes);
+  }
+  session.channel().release_down(piece);
+  put_log(result == CUDA_SUCCESS ? log : "", options.info_log, options.info_bytes);
+  put_log(result == CUDA_SUCCESS ? "" : log, options.error_log, options.error_bytes);
+  if (result != CUDA_SUCCESS && !log.empty()) log_line(LogLevel::kError, "image refused: %s", log.c_str());
+  if (result != CUDA_SUCCESS || whole) return result;
+  return fetch_layout(session, context, args.module, answer.layout_bytes, layout);
+}
+
+uint64_t insert_module(Session& session, Context* context) {
+  std::unique_lock lock(session.objects);
+  const uint64_t id = context != nullptr ? session.modules.insert() : session.libraries.insert();
+  if (id == 0) return 0;
+  Module* module = context != nullptr ? session.modules.find(id) : session.libraries.find(id);
+  module->id = id;
+  module->context = context;
+  return id;
+}
+
+void remove_module(Session& session, uint64_t id) {
+  std::unique_lock lock(session.objects);
+  if (!session.modules.remove(id)) session.libraries.remove(id);
+}
+
+}  // namespace
+
+LoadOptions read_options(unsigned count, const CUjit_option* options, void* const* values) {
+  LoadOptions read;
+  for (unsigned i = 0; options != nullptr && values != nullptr && i < count; ++i) {
+    const auto number = reinterpret_cast<uintptr_t>(values[i]);
+    switch (options[i]) {
+      case CU_JIT_MAX_REGISTERS: read.max_registers = static_cast<uint32_t>(number); break;
+      case CU_JIT_OPTIMIZATION_LEVEL: read.optimization_level = static_cast<int32_t>(number); break;
+      case CU_JIT_INFO_LOG_BUFFER: read.info_log = static_cast<char*>(values[i]); break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: read.info_bytes = static_cast<uint32_t>(number); break;
+      case CU_JIT_ERROR_LOG_BUFFER: read.error_log = static_cast<char*>(values[i]); break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: read.error_bytes = static_cast<uint32_t>(number); break;
+      default: break;
+    }
+  }
+  return read;
+}
+
+CUresult load_image(Session& session, Context* context, const void* image, const LoadOptions& options, uint64_t* id) {
+  if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::string blob, why;
+  if (!cudart::flatten_image(image, &blob, &why)) {
+    log_line(LogLevel::kError, "not an image that can be loaded: %s", why.c_str());
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  // A library belongs to no context; the worker loads it in whichever is bound.
+  Context* where = context != nullptr ? context : current_context();
+  if (where == nullptr || !where->active.load(std::memory_order_acquire)) where = nullptr;
+  const uint64_t handle = insert_module(session, context);
+  if (handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  wire::ModuleLoadArgs args;
+  args.module = handle;
+  args.upload = session.next_upload.fetch_add(1, std::memory_order_relaxed);
+  args.kind = context == nullptr ? 1 : 0;
+  CUresult result = stage_image(session, where, args.upload, blob.data(), blob.size());
+  std::vector<uint8_t> layout;
+  if (result == CUDA_SUCCESS) result = load_uploaded(session, where, args, options, &layout);
+  Module* module = context != nullptr ? session.modules.find(handle) : session.libraries.find(handle);
+  if (result == CUDA_SUCCESS && !read_layout(layout, module)) result = CUDA_ERROR_UNKNOWN;
+  if (result != CUDA_SUCCESS) {
+    remove_module(session, handle);
+    return result;
+  }
+  *id = handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options, uint64_t* id) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "rbe"), std::fclose);
+  struct stat info;
+  if (file == nullptr || ::fstat(::fileno(file.get()), &info) != 0) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  if (std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string why;
+  if (!cudart::check_image(bytes.data(), bytes.size(), &why)) return CUDA_ERROR_INVALID_IMAGE;
+  return load_image(session, context, bytes.c_str(), options, id);
+}
+
+void unload(Session& session, Module* module) {
+  wire::ModuleUnloadArgs args;
+  args.module = module->id;
+  if (module->library == 0) session.post(module->context, Op::kModuleUnload, args);
+  std::unique_lock lock(session.objects);
+  for (Kernel& kernel : module->kernels) {
+    if (kernel.function_id != 0) session.functions.remove(kernel.function_id);
+    if (kernel.kernel_id != 0) session.kernels.remove(kernel.kernel_id);
+  }
+  for (const auto& [name, global] : module->globals) session.memory().remove_foreign(global.address);
+  const uint64_t id = module->id;
+  if (!session.modules.remove(id)) session.libraries.remove(id);
+}
+
+void forget_modules(Session& session, Context* context) {
+  std::vector<uint64_t> ids;
+  {
+    std::unique_lock lock(session.objects);
+    session.modules.for_each([&](uint64_t id, Module& module) {
+      if (module.context == context) ids.push_back(id);
+    });
+    for (const uint64_t id : ids) {
+      Module* module = session.modules.find(id);
+      for (Kernel& kernel : module->kernels) {
+        if (kernel.function_id != 0) session.functions.remove(kernel.function_id);
+      }
+      session.modules.remove(id);
+    }
+    // Variables of libraries are a context's own: they are asked for again in the next one.
+    session.libraries.for_each([](uint64_t, Module& library) { library.globals.clear(); });
+  }
+}
+
+uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint32_t index, bool kernel) {
+  std::unique_lock lock(session.objects);
+  Kernel& entry = module->kernels[index];
+  uint64_t& known = kernel ? entry.kernel_id : entry.function_id;
+  if (known != 0) return known;
+  const uint64_t id = kernel ? session.kernels.insert() : session.functions.insert();
+  Function* function = kernel ? session.kernels.find(id) : session.functions.find(id);
+  if (function == nullptr) return 0;
+  *function = {module->id, index, &entry, module->context, owner};
+  known = id;
+  return id;
+}
+
+Module* find_module(Session& session, CUmodule handle) {
+  Module* module = session.modules.find(id_of(handle));
+  if (module != nullptr && module->library != 0) return session.libraries.find(module->library);
+  return module;
+}
+
+CUresult find_global(Session& session, Context* context, Module* module, const char* name, CUdeviceptr* address,
+                     size_t* bytes) {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Global global;
+  bool known;
+  {
+    std::unique_lock lock(session.objects);
+    const auto it = module->globals.find(std::string_view(name));
+    known = it != module->globals.end();
+    if (known) global = it->second;
+  }
+  if (!known) {
+    wire::ModuleGlobalArgs args;
+    args.module = module->id;
+    wire::ModuleGlobalReply answer;
+    const std::string_view text(name);
+    if (text.empty() || text.size() > protocol::kBlobInlineBytesMax) return CUDA_ERROR_NOT_FOUND;
+    const CUresult result = session.ask(context, Op::kModuleGlobal, args, &answer, std::as_bytes(std::span(text)));
+    if (result != CUDA_SUCCESS) return result;
+    global = {answer.address, answer.bytes};
+    session.memory().add_foreign(global.address, global.bytes, context->id);
+    std::unique_lock lock(session.objects);
+    module->globals.emplace(name, global);
+  }
+  if (address != nullptr) *address = global.address;
+  if (bytes != nullptr) *bytes = global.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult set_function_attribute(Session& session, Context* context, Function* function, CUfunction_attribute which,
+                                int value) {
+  if (which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  wire::FunctionSetAttributeArgs args;
+  args.module = function->module;
+  args.index = function->index;
+  args.attribute = which;
+  args.value = value;
+  const CUresult result = session.call(context, Op::kFunctionSetAttribute, args);
+  if (result != CUDA_SUCCESS) return result;
+  std::unique_lock lock(session.objects);
+  std::vector<int32_t>& attributes = function->kernel->attributes;
+  if (attributes.size() <= static_cast<size_t>(which)) attributes.resize(static_cast<size_t>(which) + 1);
+  attributes[static_cast<size_t>(which)] = value;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::shim

@@ -1,0 +1,131 @@
+// Occupancy: cuOccupancy*, computed here.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <algorithm>
+
+#include "driver_functions.h"
+#include "shim/device.h"
+#include "shim/module_table.h"
+#include "shim/occupancy_model.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+struct Subject {
+  MultiprocessorLimits limits;
+  KernelDemand kernel;
+  int multiprocessors = 0;
+};
+
+CUresult look_up(CUfunction handle, Subject* subject) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  Function* function = find_function(*session, handle);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const protocol::DeviceSnapshot& device = *session->device(context->device);
+  const Kernel& kernel = *function->kernel;
+  subject->limits = multiprocessor_limits(device);
+  subject->multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  subject->kernel.registers = kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  const int threads = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  if (threads > 0) subject->kernel.threads_per_block_max = threads;
+  subject->kernel.static_shared_bytes = kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+  subject->kernel.dynamic_shared_max = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads,
+                                                              size_t dynamic_shared, unsigned int flags) {
+  Subject subject;
+  if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
+  if (blocks == nullptr || threads <= 0 || (flags & ~static_cast<unsigned>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *blocks = active_blocks(subject.limits, subject.kernel, threads, dynamic_shared);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
+                                                     size_t dynamic_shared) {
+  return driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic_shared, 0);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
+                                                   CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit,
+                                                   unsigned int flags) {
+  Subject subject;
+  if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
+  if (grid == nullptr || block == nullptr || limit < 0 ||
+      (flags & ~static_cast<unsigned>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  int most = std::min(subject.limits.threads_per_block_max, subject.kernel.threads_per_block_max);
+  if (limit > 0) most = std::min(most, limit);
+  const int warp = subject.limits.warp_size;
+  int best_threads = 0, best_block = 0, best_blocks = 0;
+  for (int rounded = (most + warp - 1) / warp * warp; rounded > 0; rounded -= warp) {
+    const int threads = std::min(rounded, most);
+    const size_t shared = shared_of != nullptr ? shared_of(threads) : dynamic_shared;
+    const int blocks = active_blocks(subject.limits, subject.kernel, threads, shared);
+    if (blocks * threads > best_threads) {
+      best_threads = blocks * threads;
+      best_block = threads;
+      best_blocks = blocks;
+    }
+    if (best_threads == subject.limits.threads_max) break;
+  }
+  *block = best_block;
+  *grid = best_blocks * subject.multiprocessors;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
+                                          size_t dynamic_shared, int limit) {
+  return driver::cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, dynamic_shared, limit, 0);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction function, int blocks, int threads) {
+  Subject subject;
+  if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
+  if (bytes == nullptr || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+  *bytes = available_dynamic_shared(subject.limits, subject.kernel, blocks, threads);
+  return CUDA_SUCCESS;
+}
+
+// Clusters of more than one block are not served, so no cluster size above 1 is possible.
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function, const CUlaunchConfig* config) {
+  Subject subject;
+  if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
+  if (size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *size = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* config) {
+  Subject subject;
+  if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
+  if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& entry = config->attrs[i];
+    if (entry.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+        uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y * entry.value.clusterDim.z > 1) {
+      *clusters = 0;
+      return CUDA_SUCCESS;
+    }
+  }
+  const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
+  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  *clusters = subject.multiprocessors *
+              active_blocks(subject.limits, subject.kernel, static_cast<int>(threads), config->sharedMemBytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

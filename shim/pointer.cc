@@ -1,0 +1,123 @@
+// Pointer attributes, from what the shim knows of device and host memory.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "driver_functions.h"
+#include "shim/process.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+struct Known {
+  bool device = false, host = false;
+  uint64_t address = 0, base = 0, bytes = 0, id = 0, context = 0;
+  bool in_place = false;
+};
+
+Known look_up(Session& session, uint64_t address) {
+  Known known;
+  known.address = address;
+  Allocation allocation;
+  HostBlock block;
+  if (session.memory().find(address, &allocation)) {
+    known.device = true;
+    known.base = allocation.address;
+    known.bytes = allocation.bytes;
+    known.id = allocation.id;
+    known.context = allocation.context;
+  } else if (session.host_memory().find(address, &block)) {
+    known.host = true;
+    known.base = block.address;
+    known.bytes = block.bytes;
+    known.context = block.context;
+    known.in_place = block.in_place;
+  }
+  return known;
+}
+
+template <typename T>
+CUresult put(void* data, T value) {
+  *static_cast<T*>(data) = value;
+  return CUDA_SUCCESS;
+}
+
+// INVALID_VALUE: the attribute has no value for this pointer.
+CUresult get(const Known& known, CUpointer_attribute which, void* data) {
+  const bool any = known.device || known.host;
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return any ? put<CUcontext>(data, handle_of<CUcontext>(known.context)) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      if (!any) return CUDA_ERROR_INVALID_VALUE;
+      return put<unsigned>(data, known.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return known.device || known.in_place ? put<CUdeviceptr>(data, known.address) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return known.host ? put<void*>(data, reinterpret_cast<void*>(known.address)) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return known.device ? put<unsigned long long>(data, known.id) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return any ? put<bool>(data, false) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return any ? put<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return any ? put<CUdeviceptr>(data, known.base) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return any ? put<size_t>(data, known.bytes) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return put<bool>(data, known.device || known.in_place);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return put<bool>(data, false);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return put<unsigned long long>(data, 0);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+// What cuPointerGetAttributes stores where there is no value.
+void clear(CUpointer_attribute which, void* data) {
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: put<unsigned>(data, 0); break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, CU_DEVICE_INVALID); break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_MAPPED: put<bool>(data, false); break;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put<uint64_t>(data, 0); break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (data == nullptr || which <= 0) return CUDA_ERROR_INVALID_VALUE;
+  return get(look_up(*session, address), which, data);
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Known known = look_up(*session, address);
+  for (unsigned i = 0; i < count; ++i) {
+    if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = get(known, attributes[i], data[i]);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) return result;
+    if (result != CUDA_SUCCESS) clear(attributes[i], data[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

@@ -1,0 +1,194 @@
+// The process as CUDA sees it: attaching, forking, ending.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/process.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "op.h"
+#include "protocol/transport/connect.h"
+#include "shim/stream_table.h"
+#include "shim/visible_devices.h"
+
+namespace vgpu::shim {
+
+// A server inside this process: only the test library vgpu_loop has it.
+__attribute__((weak)) protocol::Attachment attach_loop(const protocol::Hello& hello);
+
+std::atomic<Session*> Process::session_{nullptr};
+
+namespace {
+
+constexpr int kAttachTimeoutMs = 10'000;
+constexpr uint64_t kClaimBases[] = {0x2000'0000'0000, 0x3800'0000'0000, 0x4000'0000'0000};
+constexpr uint64_t kClaimBytes = uint64_t{8} << 40;
+constexpr uint64_t kClaimWithHostBytes = kClaimBytes + HostMemory::kRangeBytes;
+
+SpinMutex g_initialize_mutex;
+enum class Outcome : uint8_t { kNotAsked, kAttached, kRefused, kForked };
+Outcome g_outcome = Outcome::kNotAsked;  // under g_initialize_mutex
+CUresult g_refusal = CUDA_SUCCESS;
+int g_liveness_fd = -1;
+
+std::string executable_name() {
+  char path[256];
+  const ssize_t bytes = ::readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (bytes <= 0) return "?";
+  path[bytes] = '\0';
+  const std::string whole(path);
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+// Holds the ranges that the server may choose from, so that no pointer of the application can lie in them.
+std::vector<protocol::AddressRange> claim_ranges() {
+  std::vector<protocol::AddressRange> claimed;
+  for (const uint64_t base : kClaimBases) {
+    void* at = ::mmap(reinterpret_cast<void*>(base), kClaimWithHostBytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (at == MAP_FAILED) continue;
+    if (at != reinterpret_cast<void*>(base)) {  // a kernel without FIXED_NOREPLACE takes it as a hint
+      ::munmap(at, kClaimWithHostBytes);
+      continue;
+    }
+    claimed.push_back({base, kClaimBytes});
+  }
+  return claimed;
+}
+
+void release_ranges(const std::vector<protocol::AddressRange>& claimed, const protocol::AddressRange& kept) {
+  for (const protocol::AddressRange& range : claimed) {
+    if (range.base == kept.base && kept.bytes != 0) continue;
+    ::munmap(reinterpret_cast<void*>(range.base), kClaimWithHostBytes);
+  }
+}
+
+protocol::Hello make_hello() {
+  protocol::Hello hello;
+  hello.wire_hash = kWireHash;
+  hello.pid = ::getpid();
+  hello.executable = executable_name();
+  if (const auto name = env_text("VGPU_NAME")) hello.label = *name;
+  hello.memory_bytes = env_size("VGPU_MEM", 0);
+  if (const auto mode = env_text("VGPU_ALLOCATOR"); mode && *mode == "forward") {
+    hello.flags |= protocol::kHelloForwardAllocator;
+  }
+  hello.shim_version = VGPU_VERSION;
+  return hello;
+}
+
+// Ends every wait when the server goes. Sleeps in poll; no signal of the application's is taken here.
+void* watch(void* argument) {
+  auto* session = static_cast<Session*>(argument);
+  pollfd entry{session->channel().transport().liveness_fd(), POLLRDHUP, 0};
+  while ((entry.revents & (POLLHUP | POLLERR | POLLNVAL | POLLRDHUP)) == 0) ::poll(&entry, 1, -1);
+  session->channel().mark_dead();
+  VGPU_LOG_WARN("the server is gone");
+  return nullptr;
+}
+
+void start_watcher(Session* session) {
+  g_liveness_fd = session->channel().transport().liveness_fd();
+  if (g_liveness_fd < 0) return;
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, 128 * 1024);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  if (::pthread_create(&thread, &attributes, watch, session) != 0) {
+    VGPU_LOG_ERROR("no thread to watch the server");
+  }
+  ::pthread_attr_destroy(&attributes);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void say(const std::string& text) {
+  const std::string line = "vgpu: " + text + "\n";
+  const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  (void)written;
+}
+
+CUresult attach() {
+  Result<protocol::Address> address = protocol::default_address();
+  if (!address.ok()) {
+    say(address.status().text());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  protocol::Hello hello = make_hello();
+  protocol::Attachment attachment;
+  if (address->kind == protocol::Address::Kind::kLoop) {
+    if (attach_loop == nullptr) {
+      say("no server inside this process (loop:)");
+      return CUDA_ERROR_NO_DEVICE;
+    }
+    attachment = attach_loop(hello);
+  } else {
+    hello.device_ranges = claim_ranges();
+    attachment = protocol::attach(*address, hello, kAttachTimeoutMs);
+    release_ranges(hello.device_ranges, attachment.reply.device_range);
+  }
+  if (!attachment.status.ok() || attachment.channel == nullptr) {
+    say("no vGPU from " + address->to_string() + ": " + attachment.status.text());
+    return attachment.cuda_error != 0 ? static_cast<CUresult>(attachment.cuda_error) : CUDA_ERROR_NO_DEVICE;
+  }
+  if (!device_is_visible(attachment.reply)) return CUDA_ERROR_NO_DEVICE;
+  auto* session = new (std::nothrow) Session(std::move(attachment.reply), std::move(attachment.channel));
+  if (session == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (const Status opened = session->open(); !opened.ok()) {
+    say(opened.text());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  start_watcher(session);
+  publish_session(session);
+  return CUDA_SUCCESS;
+}
+
+void write_stats_at_exit() {
+  if (Session* session = Process::session(); session != nullptr) write_stats(session->stats());
+}
+
+}  // namespace
+
+// In the child of a fork: nothing of the parent's session may be touched, and its connection must not be held open.
+void forget_session_in_child() {
+  g_initialize_mutex.reset_after_fork();
+  if (Process::session_.exchange(nullptr, std::memory_order_relaxed) == nullptr) return;
+  if (g_liveness_fd >= 0) ::close(g_liveness_fd);
+  g_outcome = Outcome::kForked;
+}
+
+void publish_session(Session* session) { Process::publish(session); }
+
+void Process::publish(Session* session) {
+  ::pthread_atfork(nullptr, nullptr, forget_session_in_child);
+  set_thread_end_hook(end_default_streams);
+  // release: partner is the acquire in session().
+  session_.store(session, std::memory_order_release);
+  if (env_text("VGPU_STATS")) std::atexit(write_stats_at_exit);
+}
+
+CUresult Process::initialize() {
+  if (session() != nullptr) return CUDA_SUCCESS;
+  g_initialize_mutex.lock();
+  if (g_outcome == Outcome::kNotAsked) {
+    g_refusal = attach();
+    g_outcome = g_refusal == CUDA_SUCCESS ? Outcome::kAttached : Outcome::kRefused;
+  }
+  const CUresult result = g_outcome == Outcome::kForked ? CUDA_ERROR_NOT_INITIALIZED : g_refusal;
+  g_initialize_mutex.unlock();
+  return result;
+}
+
+}  // namespace vgpu::shim

@@ -1,0 +1,147 @@
+// One attachment to a server.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/session.h"
+
+#include <algorithm>
+
+namespace vgpu::shim {
+namespace {
+
+DeviceMemory::Options memory_options(const protocol::HelloReply& hello) {
+  DeviceMemory::Options options;
+  options.grant = hello.memory_bytes;
+  options.base = hello.device_range.base;
+  options.bytes = hello.device_range.bytes;
+  switch (hello.allocator) {
+    case protocol::AllocatorMode::kReserved: options.mode = MemoryMode::kMapped; break;
+    case protocol::AllocatorMode::kSlabs: options.mode = MemoryMode::kLent; break;
+    case protocol::AllocatorMode::kForward: options.mode = MemoryMode::kForwarded; break;
+  }
+  return options;
+}
+
+}  // namespace
+
+Session::Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel)
+    : hello_(std::move(reply)), channel_(std::move(channel)),
+      host_memory_(hello_.device_range.base + hello_.device_range.bytes, hello_.device_range.bytes != 0),
+      memory_(std::make_unique<DeviceMemory>(*this, memory_options(hello_))) {}
+
+Status Session::open() {
+  VGPU_RETURN_IF_ERROR(memory_->open());
+  for (size_t i = 0; i < hello_.devices.size(); ++i) {
+    Context* primary = contexts_.add_primary(static_cast<CUdevice>(i));
+    if (primary == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for contexts");
+    wire::PrimaryRetainArgs args;
+    args.context = primary->id;
+    args.device = static_cast<uint32_t>(i);
+    args.slot = primary->slot;
+    post(nullptr, Op::kPrimaryRetain, args);
+  }
+  return ok_status();
+}
+
+CUresult Session::lost() const {
+  if (!channel_->dead()) {
+    const auto error = static_cast<CUresult>(const_cast<Session*>(this)->channel_->semaphores().session_error());
+    if (error != CUDA_SUCCESS) return error;
+  }
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+CUresult Session::finish(uint32_t slot, protocol::Reply* reply) {
+  if (channel_->replies().wait(slot, reply) != protocol::WaitResult::kReady) return lost();
+  channel_->replies().release(slot);
+  return static_cast<CUresult>(reply->result);
+}
+
+bool Session::bind(Context* context) {
+  if (context == nullptr || bound_ == context->id) [[likely]] return true;
+  wire::ContextBindArgs args;
+  args.context = context->id;
+  if (protocol::write_record(&channel_->producer(), static_cast<uint16_t>(Op::kContextBind), args) == 0) return false;
+  stats_.record(Op::kContextBind, false);
+  bound_ = context->id;
+  return true;
+}
+
+void Session::note_work(Context* context, const StreamRef& stream, uint64_t number) {
+  // relaxed: these only rise, and whoever reads an older value at worst asks the worker.
+  progress_.submitted.store(number, std::memory_order_relaxed);
+  context->progress.submitted.store(number, std::memory_order_relaxed);
+  if (stream.stream == nullptr) {
+    context->legacy.submitted.store(number, std::memory_order_relaxed);
+    return;
+  }
+  stream.stream->progress.submitted.store(number, std::memory_order_relaxed);
+  if ((stream.stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
+    context->legacy.submitted.store(number, std::memory_order_relaxed);
+  }
+}
+
+void Session::note_context_done(Context* context, uint64_t number) {
+  Progress::raise(context->progress.completed, number);
+  Progress::raise(context->legacy.completed, number);
+  if (contexts_.active_count() <= 1) Progress::raise(progress_.completed, number);
+}
+
+uint64_t Session::credit() { return channel_->semaphores().value(protocol::Semaphore::kBackedCredit); }
+
+CUresult Session::request_credit(uint64_t total) {
+  const uint64_t have = credit();
+  if (have >= total) return CUDA_SUCCESS;
+  wire::MemCreditArgs args;
+  args.bytes = total - have;
+  wire::MemCreditReply answer;
+  const CUresult result = ask(nullptr, Op::kMemCredit, args, &answer);
+  if (result != CUDA_SUCCESS) return result;
+  return credit() >= total ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void Session::map(uint64_t address, uint64_t bytes) {
+  wire::MemMapArgs args;
+  args.address = address;
+  args.bytes = bytes;
+  post(nullptr, Op::kMemMap, args);
+}
+
+CUresult Session::lend(uint64_t bytes, uint64_t* address, uint64_t* lent) {
+  wire::SlabLendArgs args;
+  args.bytes = bytes;
+  wire::SlabLendReply answer;
+  const CUresult result = ask(nullptr, Op::kSlabLend, args, &answer);
+  *address = answer.address;
+  *lent = answer.bytes;
+  return result;
+}
+
+CUresult Session::allocate(uint64_t bytes, uint64_t* address) {
+  wire::MemAllocForwardArgs args;
+  args.bytes = bytes;
+  wire::MemAllocForwardReply answer;
+  const CUresult result = ask(nullptr, Op::kMemAllocForward, args, &answer);
+  *address = answer.address;
+  return result;
+}
+
+CUresult Session::release(uint64_t address) {
+  wire::MemFreeForwardArgs args;
+  args.address = address;
+  return call(nullptr, Op::kMemFreeForward, args);
+}
+
+bool Session::idle() {
+  const uint64_t submitted = progress_.submitted.load(std::memory_order_relaxed);
+  return submitted <= progress_.completed.load(std::memory_order_relaxed) || submitted <= retired();
+}
+
+uint64_t Session::fence() { return post(nullptr, Op::kFreeFence, wire::FreeFenceArgs()); }
+
+uint64_t Session::retired() { return channel_->semaphores().value(protocol::Semaphore::kFreeRetired); }
+
+bool Session::wait_retired(uint64_t number) {
+  if (number == 0) return false;
+  return channel_->semaphores().wait(protocol::Semaphore::kFreeRetired, number) == protocol::WaitResult::kReady;
+}
+
+}  // namespace vgpu::shim

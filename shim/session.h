@@ -1,0 +1,148 @@
+// One attachment to a server: the channel and everything that the guest keeps beside it.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_SESSION_H_
+#define VGPU_SHIM_SESSION_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "protocol/session/handshake.h"
+#include "protocol/wire/encoder.h"
+#include "shim/context.h"
+#include "shim/host_memory.h"
+#include "shim/kernel_layout.h"
+#include "shim/memory/device_memory.h"
+#include "shim/stats.h"
+#include "wire.h"
+
+namespace vgpu::shim {
+
+// A stream as work needs it: the id on the wire, and whose progress it is.
+struct StreamRef {
+  uint64_t id = kLegacyStreamId;
+  Stream* stream = nullptr;  // null: the legacy stream
+};
+
+// Thread-safe. Made by attach, never destroyed: threads may be anywhere in it when the process ends.
+class Session : public MemoryPort {
+ public:
+  Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel);
+  // Tables and the device memory; after that calls may come.
+  Status open();
+
+  protocol::GuestChannel& channel() { return *channel_; }
+  const protocol::HelloReply& hello() const { return hello_; }
+  const protocol::DeviceSnapshot* device(CUdevice number) const {
+    const auto index = static_cast<size_t>(number);
+    return number >= 0 && index < hello_.devices.size() ? &hello_.devices[index] : nullptr;
+  }
+  ContextTable& contexts() { return contexts_; }
+  DeviceMemory& memory() { return *memory_; }
+  HostMemory& host_memory() { return host_memory_; }
+  Stats& stats() { return stats_; }
+  Progress& progress() { return progress_; }
+
+  // What every call returns once the session is over; CUDA_SUCCESS while it runs.
+  CUresult state() const {
+    if (channel_->usable()) [[likely]] return CUDA_SUCCESS;
+    return lost();
+  }
+
+  // One record, written and forgotten. Binds `context` (unless null) for it. `stream`: the record is work there.
+  // Returns its number; 0 when the session is over.
+  template <typename Args>
+  uint64_t post(Context* context, Op op, const Args& args, std::span<const std::byte> blob = {},
+                const StreamRef* stream = nullptr) {
+    std::lock_guard lock(channel_->lock());
+    return post_locked(context, op, args, blob, protocol::kNoReply, stream);
+  }
+  template <typename Args>
+  uint64_t post_locked(Context* context, Op op, const Args& args, std::span<const std::byte> blob,
+                       uint32_t reply, const StreamRef* stream) {
+    if (!bind(context)) return 0;
+    const uint64_t number = protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op),
+                                                   args, blob, reply);
+    stats_.record(op, reply != protocol::kNoReply);
+    if (stream != nullptr) note_work(context, *stream, number);
+    return number;
+  }
+
+  // One record and its answer. Result of the driver, or what state() says. `number`: of the record.
+  template <typename Args>
+  CUresult call(Context* context, Op op, const Args& args, protocol::Reply* reply,
+                std::span<const std::byte> blob = {}, uint64_t* number = nullptr) {
+    const uint32_t slot = channel_->replies().acquire();
+    if (slot == protocol::kNoReply) return lost();
+    uint64_t sequence;
+    {
+      std::lock_guard lock(channel_->lock());
+      sequence = post_locked(context, op, args, blob, slot, nullptr);
+    }
+    if (number != nullptr) *number = sequence;
+    if (sequence == 0) return lost();
+    return finish(slot, reply);
+  }
+  template <typename Args>
+  CUresult call(Context* context, Op op, const Args& args) {
+    protocol::Reply reply;
+    return call(context, op, args, &reply);
+  }
+  template <typename Answer, typename Args>
+  CUresult ask(Context* context, Op op, const Args& args, Answer* answer, std::span<const std::byte> blob = {}) {
+    protocol::Reply reply;
+    const CUresult result = call(context, op, args, &reply, blob);
+    if (!reply.get(answer) && result == CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+    return result;
+  }
+  // Waits for the answer in `slot` and gives the slot back.
+  CUresult finish(uint32_t slot, protocol::Reply* reply);
+
+  // Under the channel's lock: makes `context` the one that following records mean.
+  bool bind(Context* context);
+  // Under the channel's lock: forgets what is bound.
+  void forget_bound() { bound_ = 0; }
+  // Under the channel's lock: record `number` is work of `stream`.
+  void note_work(Context* context, const StreamRef& stream, uint64_t number);
+  // All work of `context` up to record `number` is past.
+  void note_context_done(Context* context, uint64_t number);
+  CUresult lost() const;
+
+  // MemoryPort
+  uint64_t credit() override;
+  CUresult request_credit(uint64_t total) override;
+  void map(uint64_t address, uint64_t bytes) override;
+  CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override;
+  CUresult allocate(uint64_t bytes, uint64_t* address) override;
+  CUresult release(uint64_t address) override;
+  bool idle() override;
+  uint64_t fence() override;
+  uint64_t retired() override;
+  bool wait_retired(uint64_t number) override;
+
+  // Handles. `objects` guards insert and remove, and the maps inside modules.
+  SpinMutex objects;
+  SlotMap<Stream, kStreamTag> streams;
+  SlotMap<Event, kEventTag> events;
+  SlotMap<Module, kModuleTag> modules;
+  SlotMap<Module, kLibraryTag> libraries;
+  SlotMap<Function, kFunctionTag> functions;
+  SlotMap<Function, kKernelTag> kernels;
+  std::atomic<uint64_t> next_upload{1};
+
+ private:
+  const protocol::HelloReply hello_;
+  std::unique_ptr<protocol::GuestChannel> channel_;
+  ContextTable contexts_;
+  HostMemory host_memory_;
+  std::unique_ptr<DeviceMemory> memory_;
+  Stats stats_;
+  Progress progress_;
+  uint64_t bound_ = 0;
+};
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_SESSION_H_

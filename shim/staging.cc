@@ -1,0 +1,159 @@
+// Moving bytes through the channel's slabs.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/staging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace vgpu::shim {
+namespace {
+
+// A quarter of the slab at most, so that filling and copying overlap.
+uint64_t piece_bytes(uint64_t slab_bytes) {
+  constexpr uint64_t kPieceBytesMax = uint64_t{1} << 20;
+  return std::min(kPieceBytesMax, slab_bytes / 4);
+}
+
+// One piece through the up-slab, in a record that `fill` completes and writes.
+template <typename Write>
+bool send_piece(Session& session, const std::byte* from, uint64_t bytes, Write&& write) {
+  protocol::GuestChannel& channel = session.channel();
+  std::lock_guard lock(channel.lock());
+  const protocol::Staging::Piece piece = channel.allocate_up(bytes);
+  if (!piece.ok()) return false;
+  std::memcpy(channel.up_slab().data() + piece.offset, from, bytes);
+  const uint64_t number = write(piece.offset);
+  if (number == 0) return false;
+  channel.up_staging().bind_open(number);
+  return true;
+}
+
+// Pieces of one copy from the device that are on their way.
+struct Flight {
+  uint32_t slot = protocol::kNoReply;
+  protocol::Staging::Piece piece;
+  uint64_t offset = 0, bytes = 0;
+};
+
+class Download {
+ public:
+  Download(Session& session, Context* context, std::byte* to, uint64_t from, const StreamRef& stream)
+      : session_(session), context_(context), to_(to), from_(from), stream_(stream) {}
+
+  // Asks for one more piece. False when there is no room for it now (only if others are on their way) or at all.
+  bool start(uint64_t offset, uint64_t bytes) {
+    Flight flight;
+    flight.offset = offset;
+    flight.bytes = bytes;
+    flight.piece = session_.channel().allocate_down(bytes, count_ == 0);
+    if (!flight.piece.ok()) return false;
+    flight.slot = session_.channel().replies().acquire();
+    if (flight.slot == protocol::kNoReply) return false;
+    wire::CopyFromDeviceArgs args;
+    args.source = from_ + offset;
+    args.bytes = bytes;
+    args.stream = stream_.id;
+    args.slab_offset = flight.piece.offset;
+    std::lock_guard lock(session_.channel().lock());
+    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0) return false;
+    flights_[(first_ + count_++) % kFlights] = flight;
+    return true;
+  }
+
+  // Waits for the oldest piece and copies it out.
+  CUresult finish() {
+    Flight& flight = flights_[first_];
+    first_ = (first_ + 1) % kFlights;
+    --count_;
+    protocol::Reply reply;
+    const CUresult result = session_.finish(flight.slot, &reply);
+    if (result == CUDA_SUCCESS) {
+      std::memcpy(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset, flight.bytes);
+    }
+    session_.channel().release_down(flight.piece);
+    return result;
+  }
+
+  uint32_t count() const { return count_; }
+  static constexpr uint32_t kFlights = 4;
+
+ private:
+  Session& session_;
+  Context* context_;
+  std::byte* to_;
+  uint64_t from_;
+  const StreamRef& stream_;
+  Flight flights_[kFlights];
+  uint32_t first_ = 0, count_ = 0;
+};
+
+}  // namespace
+
+CUresult stage_to_device(Session& session, Context* context, uint64_t to, const void* from, uint64_t bytes,
+                         const StreamRef& stream) {
+  const auto* source = static_cast<const std::byte*>(from);
+  wire::CopyToDeviceArgs args;
+  args.stream = stream.id;
+  session.stats().bytes_to_device += bytes;
+  if (bytes <= protocol::kBlobInlineBytesMax) {
+    args.destination = to;
+    args.bytes = bytes;
+    return session.post(context, Op::kCopyToDevice, args, {source, bytes}, &stream) != 0 ? CUDA_SUCCESS
+                                                                                         : session.lost();
+  }
+  const uint64_t step = piece_bytes(session.channel().up_slab().size());
+  for (uint64_t done = 0; done < bytes; done += step) {
+    args.destination = to + done;
+    args.bytes = std::min(step, bytes - done);
+    const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {
+      args.slab_offset = offset;
+      return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply, &stream);
+    });
+    if (!sent) return session.lost();
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from, uint64_t bytes,
+                           const StreamRef& stream) {
+  session.stats().bytes_from_device += bytes;
+  Download download(session, context, static_cast<std::byte*>(to), from, stream);
+  const uint64_t step = piece_bytes(session.channel().down_slab().size());
+  CUresult result = CUDA_SUCCESS;
+  uint64_t asked = 0;
+  while (asked < bytes || download.count() > 0) {
+    if (asked < bytes && result == CUDA_SUCCESS && download.count() < Download::kFlights &&
+        download.start(asked, std::min(step, bytes - asked))) {
+      asked += std::min(step, bytes - asked);
+      continue;
+    }
+    if (download.count() == 0) return result != CUDA_SUCCESS ? result : session.lost();
+    if (const CUresult piece = download.finish(); result == CUDA_SUCCESS) result = piece;
+  }
+  return result;
+}
+
+CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image, uint64_t bytes) {
+  const auto* source = static_cast<const std::byte*>(image);
+  const uint64_t step = piece_bytes(session.channel().up_slab().size());
+  wire::ImageChunkArgs args;
+  args.upload = upload;
+  args.total = bytes;
+  for (uint64_t done = 0; done < bytes; done += step) {
+    args.offset = done;
+    args.bytes = std::min(step, bytes - done);
+    if (args.bytes <= protocol::kBlobInlineBytesMax) {
+      if (session.post(context, Op::kImageChunk, args, {source + done, args.bytes}) == 0) return session.lost();
+      continue;
+    }
+    const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {
+      args.slab_offset = offset;
+      return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply, nullptr);
+    });
+    if (!sent) return session.lost();
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::shim

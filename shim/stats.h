@@ -1,0 +1,36 @@
+// What this process sent and waited for; shown at exit when VGPU_STATS asks for it.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_STATS_H_
+#define VGPU_SHIM_STATS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "op.h"
+
+namespace vgpu::shim {
+
+// Counters; the channel's lock guards them, reading at exit does not matter.
+struct Stats {
+  uint64_t records = 0, round_trips = 0;
+  uint64_t bytes_to_device = 0, bytes_from_device = 0;
+  static constexpr uint32_t kOps = 0x1700;
+  std::array<uint32_t, kOps> trips_by_op{};
+
+  void record(Op op, bool waits) {
+    ++records;
+    if (!waits) return;
+    ++round_trips;
+    if (const auto number = static_cast<uint32_t>(op); number < kOps) ++trips_by_op[number];
+  }
+  // One JSON object on one line. `attach` round trips are counted in.
+  std::string to_json() const;
+};
+
+// Writes `stats` where VGPU_STATS says: "1" is stderr, anything else a file. Nothing when it is unset or "0".
+void write_stats(const Stats& stats);
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_STATS_H_

@@ -1,0 +1,138 @@
+// Streams: cuStream*.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "api/default_stream.h"
+#include "driver_functions.h"
+#include "shim/stream_table.h"
+
+namespace vgpu::driver {
+
+using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+
+namespace {
+
+CUresult look_up(CUstream handle, Session** session, Context** context, StreamRef* stream) {
+  if (CUresult r = enter(session, context); r != CUDA_SUCCESS) return r;
+  return find_any_stream(**session, handle, stream, context);
+}
+
+}  // namespace
+
+CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int priority) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Stream* stream = nullptr;
+  const CUresult result = create_stream(*session, context, flags, priority, false, &stream);
+  if (result == CUDA_SUCCESS) *handle = handle_of<CUstream>(stream->id);
+  return result;
+}
+
+CUresult cuStreamCreate(CUstream* handle, unsigned int flags) { return driver::cuStreamCreateWithPriority(handle, flags, 0); }
+
+CUresult cuStreamDestroy_v2(CUstream handle) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  Stream* stream = session->streams.find(id_of(handle));
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  destroy_stream(*session, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  return synchronize_stream(*session, context, stream);
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  Progress& progress = stream.stream == nullptr ? context->legacy : stream.stream->progress;
+  if (progress.idle()) return CUDA_SUCCESS;
+  wire::StreamQueryArgs args;
+  args.stream = stream.id;
+  protocol::Reply reply;
+  uint64_t number = 0;
+  const CUresult result = session->call(context, Op::kStreamQuery, args, &reply, {}, &number);
+  if (result == CUDA_SUCCESS) Progress::raise(progress.completed, number);
+  return result;
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int flags) {
+  Session* session;
+  Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  StreamRef stream;
+  if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
+  Event* event = session->events.find(id_of(event_handle));
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags != 0) return flags == static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  if (event->recorded.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;  // never recorded: nothing to wait for
+  wire::StreamWaitEventArgs args;
+  args.stream = stream.id;
+  args.event = event->id;
+  return session->post(context, Op::kStreamWaitEvent, args, {}, &stream) != 0 ? CUDA_SUCCESS : session->lost();
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = stream.stream == nullptr ? static_cast<unsigned>(CU_STREAM_DEFAULT) : stream.stream->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *priority = stream.stream == nullptr ? 0 : stream.stream->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // The legacy stream of a context: an id that no created stream has.
+  *id = stream.stream == nullptr ? (context->unique_id << 32) | kLegacyStreamId : stream.stream->unique_id;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = context->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

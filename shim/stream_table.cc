@@ -1,0 +1,110 @@
+// Looking up streams.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/stream_table.h"
+
+#include <mutex>
+
+namespace vgpu::shim {
+namespace {
+
+CUresult thread_stream(Session& session, Context* context, StreamRef* stream) {
+  ThreadState* state = thread_state();
+  if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (const ThreadState::DefaultStream& known : state->default_streams) {
+    if (known.context == context && known.context_life == context->unique_id) {
+      *stream = {known.stream->id, known.stream};
+      return CUDA_SUCCESS;
+    }
+  }
+  Stream* made = nullptr;
+  if (CUresult r = create_stream(session, context, CU_STREAM_DEFAULT, 0, true, &made); r != CUDA_SUCCESS) return r;
+  state->default_streams.push_back({context, context->unique_id, made});
+  *stream = {made->id, made};
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult find_stream(Session& session, Context* context, CUstream handle, StreamRef* stream) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) {
+    *stream = StreamRef();
+    return CUDA_SUCCESS;
+  }
+  if (handle == CU_STREAM_PER_THREAD) return thread_stream(session, context, stream);
+  Stream* found = session.streams.find(id_of(handle));
+  if (found == nullptr || found->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  *stream = {found->id, found};
+  return CUDA_SUCCESS;
+}
+
+CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, Context** context) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+    return find_stream(session, *context, handle, stream);
+  }
+  Stream* found = session.streams.find(id_of(handle));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *stream = {found->id, found};
+  *context = found->context;
+  return CUDA_SUCCESS;
+}
+
+CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority, bool per_thread,
+                       Stream** stream) {
+  uint64_t id;
+  {
+    std::unique_lock lock(session.objects);
+    id = session.streams.insert();
+    if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    Stream* made = session.streams.find(id);
+    made->id = id;
+    made->context = context;
+    made->flags = flags;
+    made->priority = priority;
+    made->per_thread = per_thread;
+    made->unique_id = session.contexts().next_unique_id();
+    *stream = made;
+  }
+  if (per_thread || (flags & CU_STREAM_NON_BLOCKING) != 0) {
+    context->unordered_streams.fetch_add(1, std::memory_order_relaxed);
+  }
+  wire::StreamCreateArgs args;
+  args.stream = id;
+  args.flags = flags;
+  args.priority = priority;
+  return session.post(context, Op::kStreamCreate, args) != 0 ? CUDA_SUCCESS : session.lost();
+}
+
+void destroy_stream(Session& session, Stream* stream) {
+  if (stream->per_thread || (stream->flags & CU_STREAM_NON_BLOCKING) != 0) {
+    stream->context->unordered_streams.fetch_sub(1, std::memory_order_relaxed);
+  }
+  wire::StreamDestroyArgs args;
+  args.stream = stream->id;
+  session.post(stream->context, Op::kStreamDestroy, args);
+  std::unique_lock lock(session.objects);
+  session.streams.remove(stream->id);
+}
+
+CUresult synchronize_stream(Session& session, Context* context, const StreamRef& stream) {
+  Progress& progress = stream.stream == nullptr ? context->legacy : stream.stream->progress;
+  if (progress.idle()) return CUDA_SUCCESS;
+  wire::StreamSynchronizeArgs args;
+  args.stream = stream.id;
+  protocol::Reply reply;
+  uint64_t number = 0;
+  const CUresult result = session.call(context, Op::kStreamSynchronize, args, &reply, {}, &number);
+  if (result == CUDA_SUCCESS) Progress::raise(progress.completed, number);
+  return result;
+}
+
+void end_default_streams(ThreadState* state) {
+  Session* session = Process::session();
+  if (session == nullptr || session->state() != CUDA_SUCCESS) return;
+  for (const ThreadState::DefaultStream& known : state->default_streams) {
+    if (known.context->active.load(std::memory_order_acquire) && known.context_life == known.context->unique_id) {
+      destroy_stream(*session, known.stream);
+    }
+  }
+}
+
+}  // namespace vgpu::shim
