@@ -1,0 +1,70 @@
+// A short run of the protocol's fuzz engines with fixed seeds: what every build does.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "protocol/ring/record.h"
+#include "protocol/session/messages.h"
+#include "tests/fuzz/protocol_script.h"
+
+namespace vgpu::testing {
+namespace {
+
+// Mostly an honest guest's steps (header, tail, peek: 0, 2, 5 of the engine), now and then any
+// other, with random operands.
+std::vector<uint8_t> random_script(std::mt19937_64* random) {
+  static constexpr uint8_t kHonest[] = {0, 0, 2, 5};
+  std::vector<uint8_t> script;
+  for (uint64_t steps = 1 + (*random)() % 40; steps != 0; --steps) {
+    const uint8_t step = static_cast<uint8_t>((*random)());
+    script.push_back((*random)() % 16 == 0 ? step : kHonest[step % 4]);
+    const size_t operand_bytes = script.back() % 6 == 0 ? sizeof(protocol::RecordHeader) + 1 : 0;
+    for (size_t i = 0; i < operand_bytes; ++i) script.push_back(static_cast<uint8_t>((*random)()));
+  }
+  return script;
+}
+
+TEST(RingFuzz, RandomScripts) {
+  std::mt19937_64 random(1);
+  uint64_t records = 0;
+  for (int i = 0; i < 20'000; ++i) records += run_ring_script(random_script(&random));
+  EXPECT_GT(records, 1'000u);  // the scripts reach beyond the first check
+}
+
+TEST(ControlFuzz, MutationsOfRealMessages) {
+  protocol::Hello hello;
+  hello.executable = "app";
+  hello.device_ranges = {{1 << 30, 1 << 21}, {1 << 30, 1 << 22}};
+  protocol::HelloReply reply;
+  reply.memory_bytes = 1;
+  reply.devices.resize(2);
+  reply.devices[0].attributes = {1, 2, 3};
+  protocol::InfoReply info;
+  info.guests.resize(3);
+  info.devices.resize(1);
+  const std::vector<protocol::Message> seeds = {hello,
+                                                reply,
+                                                info,
+                                                protocol::Refusal{2, "no"},
+                                                protocol::StopRequest{true},
+                                                protocol::StopReply{1},
+                                                protocol::InfoRequest{}};
+  std::mt19937_64 random(2);
+  int accepted = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    std::vector<uint8_t> bytes = protocol::encode_message(seeds[random() % seeds.size()]);
+    for (uint64_t flips = random() % 4; flips != 0; --flips) {
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+    }
+    if (random() % 8 == 0) bytes.resize(random() % bytes.size());
+    accepted += run_control_script(bytes) ? 1 : 0;
+  }
+  EXPECT_GT(accepted, 10'000);
+  EXPECT_LT(accepted, 95'000);
+}
+
+}  // namespace
+}  // namespace vgpu::testing

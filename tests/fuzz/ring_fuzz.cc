@@ -1,0 +1,8 @@
+// libFuzzer: any bytes as a guest's use of the shared memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/protocol_script.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  (void)vgpu::testing::run_ring_script({data, bytes});
+  return 0;
+}
