@@ -10,10 +10,8 @@
 #include "protocol/transport/transport.h"
 #include "protocol/wire/decoder.h"
 
-namespace vgpu::testing {
+namespace vgpu::protocol {
 namespace {
-
-using namespace vgpu::protocol;  // NOLINT(google-build-using-namespace)
 
 void require(bool holds) {
   if (!holds) __builtin_trap();
@@ -148,4 +146,4 @@ bool run_control_script(std::span<const uint8_t> bytes) {
   return true;
 }
 
-}  // namespace vgpu::testing
+}  // namespace vgpu::protocol

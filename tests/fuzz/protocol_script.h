@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vgpu::testing {
+namespace vgpu::protocol {
 
 // The bytes drive a hostile guest that writes anywhere in the shared memory between the consumer's
 // steps. Returns how many records the consumer believed. Traps when one of them is not what
@@ -17,6 +17,6 @@ uint64_t run_ring_script(std::span<const uint8_t> bytes);
 // whether it was accepted.
 bool run_control_script(std::span<const uint8_t> bytes);
 
-}  // namespace vgpu::testing
+}  // namespace vgpu::protocol
 
 #endif  // VGPU_TESTS_FUZZ_PROTOCOL_SCRIPT_H_

@@ -10,7 +10,7 @@
 #include "protocol/session/messages.h"
 #include "tests/fuzz/protocol_script.h"
 
-namespace vgpu::testing {
+namespace vgpu::protocol {
 namespace {
 
 // Mostly an honest guest's steps (header, tail, peek: 0, 2, 5 of the engine), now and then any
@@ -21,7 +21,7 @@ std::vector<uint8_t> random_script(std::mt19937_64* random) {
   for (uint64_t steps = 1 + (*random)() % 40; steps != 0; --steps) {
     const uint8_t step = static_cast<uint8_t>((*random)());
     script.push_back((*random)() % 16 == 0 ? step : kHonest[step % 4]);
-    const size_t operand_bytes = script.back() % 6 == 0 ? sizeof(protocol::RecordHeader) + 1 : 0;
+    const size_t operand_bytes = script.back() % 6 == 0 ? sizeof(RecordHeader) + 1 : 0;
     for (size_t i = 0; i < operand_bytes; ++i) script.push_back(static_cast<uint8_t>((*random)()));
   }
   return script;
@@ -35,27 +35,22 @@ TEST(RingFuzz, RandomScripts) {
 }
 
 TEST(ControlFuzz, MutationsOfRealMessages) {
-  protocol::Hello hello;
+  Hello hello;
   hello.executable = "app";
   hello.device_ranges = {{1 << 30, 1 << 21}, {1 << 30, 1 << 22}};
-  protocol::HelloReply reply;
+  HelloReply reply;
   reply.memory_bytes = 1;
   reply.devices.resize(2);
   reply.devices[0].attributes = {1, 2, 3};
-  protocol::InfoReply info;
+  InfoReply info;
   info.guests.resize(3);
   info.devices.resize(1);
-  const std::vector<protocol::Message> seeds = {hello,
-                                                reply,
-                                                info,
-                                                protocol::Refusal{2, "no"},
-                                                protocol::StopRequest{true},
-                                                protocol::StopReply{1},
-                                                protocol::InfoRequest{}};
+  const std::vector<Message> seeds = {
+      hello, reply, info, Refusal{2, "no"}, StopRequest{true}, StopReply{1}, InfoRequest{}};
   std::mt19937_64 random(2);
   int accepted = 0;
   for (int i = 0; i < 100'000; ++i) {
-    std::vector<uint8_t> bytes = protocol::encode_message(seeds[random() % seeds.size()]);
+    std::vector<uint8_t> bytes = encode_message(seeds[random() % seeds.size()]);
     for (uint64_t flips = random() % 4; flips != 0; --flips) {
       bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
     }
@@ -67,4 +62,4 @@ TEST(ControlFuzz, MutationsOfRealMessages) {
 }
 
 }  // namespace
-}  // namespace vgpu::testing
+}  // namespace vgpu::protocol

@@ -3,6 +3,6 @@
 #include "tests/fuzz/protocol_script.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  (void)vgpu::testing::run_ring_script({data, bytes});
+  (void)vgpu::protocol::run_ring_script({data, bytes});
   return 0;
 }
