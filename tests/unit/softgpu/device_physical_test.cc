@@ -1,0 +1,96 @@
+// PhysicalMemory: reservations, mappings, and the zeroing of what is given back.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/physical_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr uint64_t kUnit = kGranularity;
+
+class PhysicalMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    DeviceConfig config = read_device_config();
+    config.segment_path.clear();
+    config.memory_bytes = 8 * kUnit;
+    segment_ = std::move(DeviceSegment::open(config)).value();
+    memory_ = std::move(PhysicalMemory::create(segment_.get())).value();
+  }
+  static volatile int& word(uint64_t address) { return *reinterpret_cast<volatile int*>(address); }
+
+  std::unique_ptr<DeviceSegment> segment_;
+  std::unique_ptr<PhysicalMemory> memory_;
+};
+
+TEST_F(PhysicalMemoryTest, HonoursAFreeHintAndAnswersWhenItIsTaken) {
+  const uint64_t hint = 0x2400'0000'0000;
+  const uint64_t first = memory_->reserve_addresses(16 * kUnit, 0, hint);
+  EXPECT_EQ(first, hint);
+  const uint64_t second = memory_->reserve_addresses(16 * kUnit, 0, hint);
+  EXPECT_NE(second, 0u);
+  EXPECT_NE(second, hint);
+  EXPECT_EQ(memory_->reserve_addresses(kUnit, 64 * kUnit, 0) % (64 * kUnit), 0u);
+  EXPECT_FALSE(memory_->free_addresses(first, kUnit)) << "not the reserved size";
+  EXPECT_TRUE(memory_->free_addresses(first, 16 * kUnit));
+  EXPECT_FALSE(memory_->free_addresses(first, 16 * kUnit));
+}
+
+TEST_F(PhysicalMemoryTest, TwoMappingsShowTheSameMemory) {
+  const uint64_t base = memory_->reserve_addresses(4 * kUnit, 0, 0);
+  const auto offset = memory_->allocate(kUnit);
+  ASSERT_TRUE(offset.has_value());
+  ASSERT_TRUE(memory_->map(base, kUnit, *offset));
+  ASSERT_TRUE(memory_->map(base + 2 * kUnit, kUnit, *offset));
+  ASSERT_TRUE(memory_->protect(base, kUnit, PROT_READ | PROT_WRITE));
+  ASSERT_TRUE(memory_->protect(base + 2 * kUnit, kUnit, PROT_READ | PROT_WRITE));
+  word(base + 64) = 4711;
+  EXPECT_EQ(word(base + 2 * kUnit + 64), 4711);
+}
+
+TEST_F(PhysicalMemoryTest, RefusesWhatDoesNotFit) {
+  const uint64_t base = memory_->reserve_addresses(4 * kUnit, 0, 0);
+  const auto offset = memory_->allocate(2 * kUnit);
+  EXPECT_FALSE(memory_->map(base, kUnit, *offset)) << "part of an allocation";
+  EXPECT_FALSE(memory_->map(base + 3 * kUnit, 2 * kUnit, *offset)) << "beyond the reservation";
+  EXPECT_FALSE(memory_->map(base - kUnit, 2 * kUnit, *offset));
+  ASSERT_TRUE(memory_->map(base, 2 * kUnit, *offset));
+  EXPECT_FALSE(memory_->map(base + kUnit, 2 * kUnit, *offset)) << "in use";
+  EXPECT_FALSE(memory_->free_addresses(base, 4 * kUnit)) << "still mapped";
+  EXPECT_FALSE(memory_->unmap(base, kUnit)) << "part of a mapping";
+  EXPECT_FALSE(memory_->protect(base, 3 * kUnit, PROT_READ)) << "half of it unmapped";
+  EXPECT_TRUE(memory_->unmap(base, 2 * kUnit));
+}
+
+TEST_F(PhysicalMemoryTest, MemoryStaysWhileItIsMapped) {
+  const uint64_t base = memory_->reserve_addresses(kUnit, 0, 0);
+  const auto offset = memory_->allocate(kUnit);
+  ASSERT_TRUE(memory_->map(base, kUnit, *offset));
+  ASSERT_TRUE(memory_->protect(base, kUnit, PROT_READ | PROT_WRITE));
+  word(base) = 1;
+  memory_->release(*offset);  // the handle; the mapping still holds it
+  EXPECT_EQ(word(base), 1);
+  EXPECT_EQ(segment_->used_bytes(), kUnit);
+  EXPECT_TRUE(memory_->unmap(base, kUnit));
+  EXPECT_EQ(segment_->used_bytes(), 0u);
+}
+
+TEST_F(PhysicalMemoryTest, WhatComesBackIsZero) {
+  const uint64_t base = memory_->reserve_addresses(8 * kUnit, 0, 0);
+  for (int round = 0; round < 3; ++round) {
+    const auto offset = memory_->allocate(8 * kUnit);
+    ASSERT_TRUE(offset.has_value()) << round;
+    EXPECT_FALSE(memory_->allocate(kUnit).has_value()) << "more than the device has";
+    ASSERT_TRUE(memory_->map(base, 8 * kUnit, *offset));
+    ASSERT_TRUE(memory_->protect(base, 8 * kUnit, PROT_READ | PROT_WRITE));
+    EXPECT_EQ(word(base + 5 * kUnit), 0);
+    word(base + 5 * kUnit) = -1;
+    memory_->release(*offset);
+    ASSERT_TRUE(memory_->unmap(base, 8 * kUnit));
+  }
+}
+
+}  // namespace
+}  // namespace vgpu::softgpu
