@@ -87,23 +87,25 @@ Supervisor::Supervisor() {
 }
 
 Supervisor::~Supervisor() {
-  kill_descendants();
+  end_descendants();
   const sigset_t set = interrupting_signals();
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-int Supervisor::kill_descendants() {
+int Supervisor::end_descendants() {
+  const uint64_t limit = monotonic_ns() + uint64_t{kGraceMs} * 1'000'000;
   int killed = 0;
   // Whoever loses its parent becomes our child, so this ends when all generations are gone.
   for (std::vector<pid_t> left = children_of_this_process(); !left.empty();
        left = children_of_this_process()) {
+    const bool patient = monotonic_ns() < limit;
     for (pid_t pid : left) {
-      const bool gone_already = ::waitpid(pid, nullptr, WNOHANG) == pid;
-      if (gone_already) continue;
+      if (::waitpid(pid, nullptr, WNOHANG) == pid || patient) continue;
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
       ++killed;
     }
+    if (patient) ::poll(nullptr, 0, 1);
   }
   return killed;
 }

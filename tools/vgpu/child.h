@@ -31,8 +31,10 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   int signals() const { return signals_.get(); }
-  // Kills every process that descends from us. Returns how many there were.
-  static int kill_descendants();
+  // Waits for every process that descends from us; kills what is left after kGraceMs. Returns how
+  // many had to be killed.
+  static int end_descendants();
+  static constexpr int kGraceMs = 2000;
 
  private:
   UniqueFd signals_;

@@ -168,7 +168,7 @@ int Demo::run() {
   const uint64_t asked_ns = monotonic_ns();
   server_.reset();
   step("server stopped in " + duration_text(static_cast<double>(monotonic_ns() - asked_ns)));
-  if (const int left = Supervisor::kill_descendants(); left != 0) {
+  if (const int left = Supervisor::end_descendants(); left != 0) {
     std::printf("FAILED: %d processes of the server were left and had to be killed\n", left);
     return 1;
   }

@@ -45,7 +45,8 @@ PrivateServer::PrivateServer(const Places& places, const std::string& folder,
       std::vector<std::string>{places.server, "--listen", address_, "--driver", driver},
       environment);
   const uint64_t limit = monotonic_ns() + uint64_t{kStartMsMax} * 1'000'000;
-  while (query_server(address_).state != ServerState::kAnswers) {
+  // It answers before its first worker has opened the device.
+  while (query_server(address_).info.devices.empty()) {
     if (child_->ended() || monotonic_ns() > limit) {
       throw std::runtime_error("vgpud did not start; it said:\n" + log());
     }

@@ -26,8 +26,8 @@ class TemporaryFolder {
   bool keep_ = false;
 };
 
-// Runs from the constructor (which returns when the server answers, and throws std::runtime_error
-// with its log when it does not) to the destructor, which ends its guests too.
+// Runs from the constructor (which returns when the server has its device, and throws
+// std::runtime_error with its log when it does not) to the destructor, which ends its guests too.
 class PrivateServer {
  public:
   // `driver` as in vgpud --driver.
