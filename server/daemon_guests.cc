@@ -149,6 +149,8 @@ protocol::InfoReply Daemon::info() const {
   if (device_known_) {
     reply.driver = driver_kind_name(static_cast<DriverKind>(device_.driver_kind));
     reply.driver_version = device_.driver_version;
+    reply.driver_path = get_text(device_.driver_path);
+    reply.driver_reason = get_text(device_.why);
     reply.devices.push_back(
         {get_text(device_.device_name), device_.memory_bytes, grants_.granted()});
   }

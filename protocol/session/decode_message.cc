@@ -142,7 +142,9 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
   info.server_pid = table.server_pid();
   info.uptime_ms = table.uptime_ms();
   if (!take_text(table.server_version(), kNameBytesMax, &info.server_version) ||
-      !take_text(table.driver(), kTextBytesMax, &info.driver)) {
+      !take_text(table.driver(), kTextBytesMax, &info.driver) ||
+      !take_text(table.driver_path(), kTextBytesMax, &info.driver_path) ||
+      !take_text(table.driver_reason(), kTextBytesMax, &info.driver_reason)) {
     return malformed("text");
   }
   if (size_of(table.devices()) > kDevicesMax) return malformed("number of devices");

@@ -87,8 +87,10 @@ Encoded encode(Builder& to, const InfoReply& info) {
   const auto guest_table = to.CreateVector(guests);
   const auto version = text(to, info.server_version);
   const auto driver = text(to, info.driver, kTextBytesMax);
+  const auto path = text(to, info.driver_path, kTextBytesMax);
+  const auto reason = text(to, info.driver_reason, kTextBytesMax);
   const auto table = fb::CreateInfoReply(to, version, driver, info.driver_version, info.server_pid,
-                                         info.uptime_ms, device_table, guest_table);
+                                         info.uptime_ms, device_table, guest_table, path, reason);
   return {fb::Body::InfoReply, table.Union()};
 }
 

@@ -104,6 +104,8 @@ struct InfoReply {
   uint64_t uptime_ms = 0;
   std::vector<DeviceUse> devices;
   std::vector<GuestInfo> guests;
+  std::string driver_path;
+  std::string driver_reason;  // why this driver
 };
 
 struct StopRequest {

@@ -144,6 +144,11 @@ void Demo::run_rounds() {
       measure("directly", {program}, directly, &DemoProgram::direct_ns);
       measure("through vGPU", {program}, as_guest, &DemoProgram::guest_ns);
       program->stats = take_stats(stats_file(*program));
+      if (!program->stats.records && failures_ == 0) {
+        ++failures_;
+        std::printf("FAILED: %s wrote no counts: it made no CUDA call as a guest\n",
+                    program->name.c_str());
+      }
     }
     measure("both at once, directly", both, directly, &DemoProgram::direct_together_ns);
     measure("both at once, two guests", both, as_guest, &DemoProgram::guest_together_ns);

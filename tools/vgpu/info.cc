@@ -61,6 +61,8 @@ std::string info_text(const ServerAnswer& answer) {
   text += "  version  " + info.server_version + ", pid " + std::to_string(info.server_pid) +
           ", up " + age_text(info.uptime_ms) + "\n";
   text += "  driver   " + info.driver + ", CUDA " + driver_version_text(info.driver_version) + "\n";
+  if (!info.driver_path.empty()) text += "           " + info.driver_path + "\n";
+  if (!info.driver_reason.empty()) text += "           because: " + info.driver_reason + "\n";
   return text + "\n" + devices_text(info) + "\n" + guests_text(info);
 }
 
@@ -76,6 +78,8 @@ std::string info_json(const ServerAnswer& answer) {
   const protocol::InfoReply& info = answer.info;
   json["version"] = info.server_version;
   json["driver"] = info.driver;
+  json["driver_path"] = info.driver_path;
+  json["driver_reason"] = info.driver_reason;
   json["driver_version"] = info.driver_version;
   json["pid"] = info.server_pid;
   json["uptime_ms"] = info.uptime_ms;

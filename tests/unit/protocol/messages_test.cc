@@ -85,7 +85,11 @@ TEST(Messages, AdminSurvives) {
     info.guests.push_back({uint64_t(i), i, std::string(255, 'e'), std::string(255, 'l'), 1, 2, 3});
   }
   EXPECT_LE(encode_message(info).size(), kControlMessageBytesMax);
+  info.driver_path = "/l/libcuda.so.1";
+  info.driver_reason = "no GPU answers";
   const InfoReply got = round_trip(info);
+  EXPECT_EQ(got.driver_path, info.driver_path);
+  EXPECT_EQ(got.driver_reason, info.driver_reason);
   EXPECT_EQ(got.guests.size(), kGuestsListedMax);
   EXPECT_EQ(got.guests[7].pid, 7);
   EXPECT_EQ(got.devices[0].granted_bytes, 5u);

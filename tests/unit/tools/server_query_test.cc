@@ -99,14 +99,17 @@ TEST_F(QueryTest, AnswerIsShownAsTextAndJson) {
   protocol::InfoReply info;
   info.server_version = "1.2";
   info.driver = "soft";
+  info.driver_path = "/l/libcuda.so.1";
+  info.driver_reason = "there is no GPU";
   info.driver_version = 13000;
   info.devices.push_back({"Software GPU", uint64_t{8} << 30, uint64_t{2} << 30});
   info.guests.push_back({7, 4711, "vecadd", "alice", uint64_t{2} << 30, 1 << 20, 65'000});
   const ServerAnswer answer = answered_with(info);
   ASSERT_EQ(answer.state, ServerState::kAnswers);
   const std::string text = info_text(answer);
-  for (const char* part : {"1.2", "soft", "CUDA 13.0", "Software GPU", "6 GiB", "4711", "vecadd",
-                           "alice", "1 MiB", "65 s"}) {
+  for (const char* part :
+       {"1.2", "soft", "/l/libcuda.so.1", "because: there is no GPU", "CUDA 13.0", "Software GPU",
+        "6 GiB", "4711", "vecadd", "alice", "1 MiB", "65 s"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(info_json(answer), HasSubstr("\"free_bytes\": 6442450944"));
