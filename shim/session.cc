@@ -88,20 +88,24 @@ void Session::note_context_done(Context* context, uint64_t number) {
 uint64_t Session::credit() { return channel_->semaphores().value(protocol::Semaphore::kBackedCredit); }
 
 CUresult Session::request_credit(uint64_t total) {
-  const uint64_t have = credit();
-  if (have >= total) return CUDA_SUCCESS;
+  if (credit() >= total) return CUDA_SUCCESS;
+  // Asked for is what must be ready beyond what is mapped: the records of mappings go ahead of this one.
+  const uint64_t mapped = mapped_.load(std::memory_order_relaxed);
   wire::MemCreditArgs args;
-  args.bytes = total - have;
+  args.bytes = total - std::min(total, mapped);
   wire::MemCreditReply answer;
   const CUresult result = ask(nullptr, Op::kMemCredit, args, &answer);
   if (result != CUDA_SUCCESS) return result;
-  return credit() >= total ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  // Another thread may have taken some of it meanwhile; the caller then asks again.
+  const bool raced = mapped != mapped_.load(std::memory_order_relaxed);
+  return credit() >= total || raced ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Session::map(uint64_t address, uint64_t bytes) {
   wire::MemMapArgs args;
   args.address = address;
   args.bytes = bytes;
+  mapped_.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: the allocator's lock orders it
   post(nullptr, Op::kMemMap, args);
 }
 

@@ -141,6 +141,7 @@ class Session : public MemoryPort {
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;
+  std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap records
 };
 
 }  // namespace vgpu::shim

@@ -13,7 +13,7 @@ namespace vgpu::shim {
 
 // Counters; the channel's lock guards them, reading at exit does not matter.
 struct Stats {
-  uint64_t records = 0, round_trips = 0;
+  uint64_t records = 0, round_trips = 1;  // attaching is the first round trip
   uint64_t bytes_to_device = 0, bytes_from_device = 0;
   static constexpr uint32_t kOps = 0x1700;
   std::array<uint32_t, kOps> trips_by_op{};
@@ -24,7 +24,7 @@ struct Stats {
     ++round_trips;
     if (const auto number = static_cast<uint32_t>(op); number < kOps) ++trips_by_op[number];
   }
-  // One JSON object on one line. `attach` round trips are counted in.
+  // One JSON object on one line.
   std::string to_json() const;
 };
 
