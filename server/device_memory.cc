@@ -45,6 +45,13 @@ CUresult DeviceMemory::back(uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult DeviceMemory::back_more(uint64_t bytes) {
+  if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
+  if (bytes > quota_.limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t left = quota_.left() / kSmallHandleBytes * kSmallHandleBytes;
+  return back(backed_bytes_ - mapped_bytes_ + std::min(bytes, left));
+}
+
 bool DeviceMemory::back_ahead() {
   if (mode_ != protocol::AllocatorMode::kReserved) return false;
   const uint64_t ahead = backed_bytes_ - mapped_bytes_;

@@ -36,6 +36,9 @@ class DeviceMemory {
   // Creates handles until at least `bytes` more than mapped are backed. CUDA_ERROR_OUT_OF_MEMORY
   // when the quota does not reach that far; then nothing has changed.
   CUresult back(uint64_t bytes);
+  // Backs `bytes` more than now, or as many as the quota still has. CUDA_ERROR_OUT_OF_MEMORY when
+  // `bytes` is more than the whole quota.
+  CUresult back_more(uint64_t bytes);
   // Tops credit up to kCreditAheadBytes; quietly less near the quota. True when there is more now.
   bool back_ahead();
 

@@ -13,8 +13,10 @@ bool handle_MemMap(Session& session, const wire::MemMapArgs& args, const Record&
   return session.complete(record, result, nullptr, 0);
 }
 
+// `bytes` counts from the credit that the guest had seen, which may have grown since: near the end
+// of the quota the rest of it is backed, and the guest sees from the credit whether that is enough.
 bool handle_MemCredit(Session& session, const wire::MemCreditArgs& args, const Record& record) {
-  const CUresult result = session.memory().back(args.bytes);
+  const CUresult result = session.memory().back_more(args.bytes);
   wire::MemCreditReply reply;
   reply.credit = session.memory().backed_bytes();
   session.channel().semaphores().raise(protocol::Semaphore::kBackedCredit, reply.credit);

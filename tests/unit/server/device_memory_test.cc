@@ -38,6 +38,17 @@ TEST_F(DeviceMemoryTest, CreditNeverPassesTheQuota) {
   EXPECT_EQ(memory.back(~uint64_t{0}), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+TEST_F(DeviceMemoryTest, MoreMeansMoreThanNow) {
+  DeviceMemory memory = make(100 * kMiB);
+  ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(memory.map(kRange.base, 50 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.back_more(20 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.backed_bytes(), 84 * kMiB) << "though 14 MiB were ahead already";
+  EXPECT_EQ(memory.back_more(20 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.backed_bytes(), 100 * kMiB) << "what was left";
+  EXPECT_EQ(memory.back_more(101 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 TEST_F(DeviceMemoryTest, MapsLargeHandlesAndBreaksThemWhenSmallOnesRunOut) {
   DeviceMemory memory = make(64 * kMiB);
   ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
