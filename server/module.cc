@@ -172,6 +172,17 @@ bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
+// Ids of loads that failed: the guest gives such an index away again.
+static void forget_failed(HandleTable<std::shared_ptr<Module>>* handles) {
+  std::vector<uint64_t> ids;
+  handles->for_each([&](uint64_t id, std::shared_ptr<Module>& module) {
+    // acquire: partner is the helper's release once the load is over.
+    const bool over = !module->loading.load(std::memory_order_acquire);
+    if (over && !module->ready.load(std::memory_order_acquire)) ids.push_back(id);
+  });
+  for (uint64_t id : ids) handles->take(id);
+}
+
 bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const Record& record) {
   ModuleTable& table = session.modules();
   auto upload = table.uploads.find(args.upload);
@@ -201,6 +212,7 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   auto module = std::make_shared<Module>();
   module->context = session.bound();
   auto& handles = request->library ? table.libraries : table.modules;
+  forget_failed(&handles);
   if (handles.insert(args.module, std::make_unique<std::shared_ptr<Module>>(module)) == nullptr) {
     return session.malformed(record, "module id");
   }
@@ -219,7 +231,8 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
     }
     // release: partner is the consumer's acquire before it uses the module.
     module->ready.store(result == CUDA_SUCCESS, std::memory_order_release);
-    module->loading.store(false, std::memory_order_release);
+    module->loading.store(false,
+                          std::memory_order_release);  // before the answer: see forget_failed
     session.channel().replies().complete_with(reply, result, answer);
   });
   return true;
