@@ -15,7 +15,9 @@ class Call {
   explicit operator bool() const { return error_ == CUDA_SUCCESS; }
   CUresult error() const { return error_; }
 
-  void blob(const void* data, size_t bytes) { blob_ = {static_cast<const std::byte*>(data), bytes}; }
+  void blob(const void* data, size_t bytes) {
+    blob_ = {static_cast<const std::byte*>(data), bytes};
+  }
   CUresult post() {
     return session_->post(context_, op_, args, blob_) != 0 ? CUDA_SUCCESS : session_->lost();
   }

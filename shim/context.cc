@@ -15,7 +15,19 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::attribute;
+using shim::Context;
+using shim::current_context;
+using shim::drop_current_context;
+using shim::enter;
+using shim::Event;
+using shim::forget_modules;
+using shim::pop_current_context;
+using shim::Process;
+using shim::push_current_context;
+using shim::Session;
+using shim::set_current_context;
+using shim::Stream;
 
 namespace {
 
@@ -101,7 +113,8 @@ CUresult find_context(CUcontext handle, Context** context) {
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   *context = session->contexts().find(handle);
   if (*context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return (*context)->active.load(std::memory_order_acquire) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return (*context)->active.load(std::memory_order_acquire) ? CUDA_SUCCESS
+                                                            : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 }  // namespace
@@ -168,14 +181,18 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) { return create(out, flags, device); }
+CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
+  return create(out, flags, device);
+}
 
-CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params, int count, unsigned int flags, CUdevice device) {
+CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params, int count, unsigned int flags,
+                        CUdevice device) {
   if (params != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
   return create(out, flags, device);
 }
 
-CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags, CUdevice device) {
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags,
+                        CUdevice device) {
   if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -187,7 +204,8 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   Context* context = session->contexts().find(handle);
   if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->active.exchange(false, std::memory_order_acq_rel)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (!context->active.exchange(false, std::memory_order_acq_rel))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   wire::ContextDestroyArgs args;
   args.context = context->id;
   const CUresult result = session->call(nullptr, Op::kContextDestroy, args);
@@ -231,7 +249,8 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
     context = session->contexts().find(handle);
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     // libcudart makes the primary context current before it retains it.
-    if (!context->primary && !context->active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!context->primary && !context->active.load(std::memory_order_acquire))
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   set_current_context(context);
   return CUDA_SUCCESS;
@@ -242,7 +261,8 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* context = handle == nullptr ? nullptr : session->contexts().find(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->primary && !context->active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (!context->primary && !context->active.load(std::memory_order_acquire))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   push_current_context(context);
   return CUDA_SUCCESS;
 }
@@ -309,8 +329,8 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  const bool supported =
-      attribute(*session->device(context->device), CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
+  const bool supported = attribute(*session->device(context->device),
+                                   CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = supported ? -5 : 0;
   return CUDA_SUCCESS;

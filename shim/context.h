@@ -16,8 +16,9 @@ namespace vgpu::shim {
 
 inline constexpr uint32_t kContextSlots = 64;  // sticky error words in the semaphore page
 
-// The contexts of the process. Thread-safe. A Context lives as long as the process: threads may hold a destroyed one as
-// their current context, and find out that it is destroyed when they use it.
+// The contexts of the process. Thread-safe. A Context lives as long as the process: threads may
+// hold a destroyed one as their current context, and find out that it is destroyed when they use
+// it.
 class ContextTable {
  public:
   // The primary context of a device that has just been attached; inactive until retained.
@@ -48,7 +49,8 @@ class ContextTable {
   std::atomic<uint64_t> unique_ids_{1};
 };
 
-// What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when it ends.
+// What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when
+// it ends.
 struct ThreadState {
   std::vector<Context*> stack;
   struct DefaultStream {
@@ -68,9 +70,9 @@ ThreadState* thread_state();
 
 // The calling thread's current context, destroyed or not; nullptr when there is none.
 Context* current_context();
-void set_current_context(Context* context);   // replaces the top; nullptr pops it
+void set_current_context(Context* context);  // replaces the top; nullptr pops it
 void push_current_context(Context* context);
-Context* pop_current_context();               // nullptr when the stack is empty
+Context* pop_current_context();  // nullptr when the stack is empty
 // Takes `context` off the calling thread's stack top, when it is there (cuCtxDestroy).
 void drop_current_context(Context* context);
 

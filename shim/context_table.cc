@@ -11,7 +11,8 @@
 namespace vgpu::shim {
 namespace {
 
-// Initial-exec: one load on the hot path; a pointer's worth of the static TLS that every process keeps spare.
+// Initial-exec: one load on the hot path; a pointer's worth of the static TLS that every process
+// keeps spare.
 thread_local ThreadState* t_state __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local Context* t_current __attribute__((tls_model("initial-exec"))) = nullptr;
 
@@ -22,7 +23,8 @@ std::atomic<ThreadEndHook> g_thread_end{nullptr};
 
 void end_thread(void* state) {
   // acquire: partner is the release in set_thread_end_hook.
-  if (auto* hook = g_thread_end.load(std::memory_order_acquire)) hook(static_cast<ThreadState*>(state));
+  if (auto* hook = g_thread_end.load(std::memory_order_acquire))
+    hook(static_cast<ThreadState*>(state));
   t_state = nullptr;
   t_current = nullptr;
   delete static_cast<ThreadState*>(state);
@@ -30,7 +32,9 @@ void end_thread(void* state) {
 
 void make_thread_key() { pthread_key_create(&g_thread_key, end_thread); }
 
-void refresh(ThreadState* state) { t_current = state->stack.empty() ? nullptr : state->stack.back(); }
+void refresh(ThreadState* state) {
+  t_current = state->stack.empty() ? nullptr : state->stack.back();
+}
 
 }  // namespace
 
@@ -48,7 +52,8 @@ Context* ContextTable::add(CUdevice device, uint32_t slot) {
 
 Context* ContextTable::add_primary(CUdevice device) {
   std::unique_lock lock(mutex_);
-  Context* context = add(device, static_cast<uint32_t>(std::countr_one(slots_taken_)) % kContextSlots);
+  Context* context =
+      add(device, static_cast<uint32_t>(std::countr_one(slots_taken_)) % kContextSlots);
   if (context == nullptr) return nullptr;
   context->primary = true;
   primaries_.push_back(context);
@@ -77,7 +82,9 @@ uint32_t ContextTable::active_count() const {
   return count;
 }
 
-void set_thread_end_hook(ThreadEndHook hook) { g_thread_end.store(hook, std::memory_order_release); }
+void set_thread_end_hook(ThreadEndHook hook) {
+  g_thread_end.store(hook, std::memory_order_release);
+}
 
 ThreadState* thread_state() {
   if (t_state != nullptr) return t_state;

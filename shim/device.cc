@@ -24,8 +24,10 @@ MultiprocessorLimits multiprocessor_limits(const protocol::DeviceSnapshot& devic
   limits.registers_per_block_max = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
   limits.shared_bytes = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   limits.shared_per_block_max = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-  limits.shared_per_block_optin_max = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  limits.shared_reserved_per_block = attribute(device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  limits.shared_per_block_optin_max =
+      attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  limits.shared_reserved_per_block =
+      attribute(device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   if (limits.warp_size <= 0) limits.warp_size = 32;
   return limits;
 }
@@ -34,7 +36,9 @@ MultiprocessorLimits multiprocessor_limits(const protocol::DeviceSnapshot& devic
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::attribute;
+using shim::Process;
+using shim::Session;
 
 namespace {
 
@@ -96,13 +100,15 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice number) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
-  if (value == nullptr || which <= 0 || which >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || which <= 0 || which >= CU_DEVICE_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   *value = attribute(*device, which);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice number) {
-  if (CUresult r = driver::cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, number);
+  if (CUresult r =
+          driver::cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, number);
       r != CUDA_SUCCESS) {
     return r;
   }
@@ -114,18 +120,19 @@ CUresult cuDeviceGetProperties(CUdevprop* out, CUdevice number) {
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto get = [&](CUdevice_attribute which) { return attribute(*device, which); };
-  *out = CUdevprop{get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-                   {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
-                    get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
-                   {get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
-                    get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
-                   get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
-                   get(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
-                   get(CU_DEVICE_ATTRIBUTE_WARP_SIZE),
-                   get(CU_DEVICE_ATTRIBUTE_MAX_PITCH),
-                   get(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
-                   get(CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
-                   get(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)};
+  *out =
+      CUdevprop{get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+                {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+                 get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+                {get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+                 get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+                get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+                get(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+                get(CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+                get(CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+                get(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+                get(CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+                get(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)};
   return CUDA_SUCCESS;
 }
 
@@ -134,7 +141,8 @@ CUresult cuDeviceGetPCIBusId(char* text, int bytes, CUdevice number) {
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (text == nullptr || bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
   std::snprintf(text, static_cast<size_t>(bytes), "%04x:%02x:%02x.0",
-                attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID), attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+                attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
                 attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
   return CUDA_SUCCESS;
 }
@@ -188,11 +196,13 @@ CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUde
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format, unsigned channels, CUdevice number) {
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format, unsigned channels,
+                                            CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (width == nullptr || channels == 0) return CUDA_ERROR_INVALID_VALUE;
-  *width = static_cast<size_t>(attribute(*device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
+  *width =
+      static_cast<size_t>(attribute(*device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
   return CUDA_SUCCESS;
 }
 

@@ -11,11 +11,20 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Context;
+using shim::enter;
+using shim::Event;
+using shim::find_stream;
+using shim::handle_of;
+using shim::id_of;
+using shim::Progress;
+using shim::Session;
+using shim::StreamRef;
 
 namespace {
 
-constexpr unsigned kEventFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+constexpr unsigned kEventFlags =
+    CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult look_up(CUevent handle, Session** session, Event** event) {
   Context* context;
@@ -50,7 +59,8 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (handle == nullptr || (flags & ~kEventFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE
+                                                  : CUDA_ERROR_NOT_SUPPORTED;
   }
   uint64_t id;
   {
@@ -89,9 +99,11 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   Event* event = session->events.find(id_of(handle));
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   StreamRef stream;
-  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
+  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS)
+    return r;
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != 0) return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  if (flags != 0)
+    return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   wire::EventRecordArgs args;
   args.event = event->id;
   args.stream = stream.id;
@@ -101,7 +113,9 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventRecord(CUevent handle, CUstream stream) { return driver::cuEventRecordWithFlags(handle, stream, 0); }
+CUresult cuEventRecord(CUevent handle, CUstream stream) {
+  return driver::cuEventRecordWithFlags(handle, stream, 0);
+}
 
 CUresult cuEventQuery(CUevent handle) {
   Session* session;
@@ -125,8 +139,10 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
   if (CUresult r = look_up(start_handle, &session, &start); r != CUDA_SUCCESS) return r;
   if (CUresult r = look_up(end_handle, &session, &end); r != CUDA_SUCCESS) return r;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (start->recorded.load(std::memory_order_relaxed) == 0 || end->recorded.load(std::memory_order_relaxed) == 0 ||
-      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->context != end->context) {
+  if (start->recorded.load(std::memory_order_relaxed) == 0 ||
+      end->recorded.load(std::memory_order_relaxed) == 0 ||
+      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 ||
+      start->context != end->context) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   wire::EventElapsedArgs args;

@@ -1,5 +1,5 @@
-// Host memory: cuMemHostAlloc, in place on both sides, and cuMemHostRegister, which stays the application's own.
-// SPDX-License-Identifier: Apache-2.0
+// Host memory: cuMemHostAlloc, in place on both sides, and cuMemHostRegister, which stays the
+// application's own. SPDX-License-Identifier: Apache-2.0
 #include "shim/host_memory.h"
 
 #include <cuda.h>
@@ -10,11 +10,17 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Context;
+using shim::enter;
+using shim::HostBlock;
+using shim::HostMemory;
+using shim::Session;
+using shim::SpinMutex;
 
 namespace {
 
-constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kAllocFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
@@ -59,7 +65,9 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAllocHost_v2(void** out, size_t bytes) { return driver::cuMemHostAlloc(out, bytes, 0); }
+CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
+  return driver::cuMemHostAlloc(out, bytes, 0);
+}
 
 CUresult cuMemFreeHost(void* pointer) {
   Session* session;
@@ -85,10 +93,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned 
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   HostBlock block;
-  if (out == nullptr || flags != 0 || !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
+  if (out == nullptr || flags != 0 ||
+      !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!block.in_place) return CUDA_ERROR_NOT_SUPPORTED;  // the device cannot reach the application's own pages
+  if (!block.in_place)
+    return CUDA_ERROR_NOT_SUPPORTED;  // the device cannot reach the application's own pages
   *out = reinterpret_cast<CUdeviceptr>(pointer);
   return CUDA_SUCCESS;
 }
@@ -98,11 +108,13 @@ CUresult cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   HostBlock block;
-  if (flags == nullptr || !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
+  if (flags == nullptr ||
+      !session->host_memory().find(reinterpret_cast<uint64_t>(pointer), &block)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // With unified addressing every allocation is portable and mapped.
-  *flags = block.in_place ? block.flags | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP : block.flags;
+  *flags = block.in_place ? block.flags | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
+                          : block.flags;
   return CUDA_SUCCESS;
 }
 
@@ -110,14 +122,16 @@ CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   HostBlock block;
   block.address = reinterpret_cast<uint64_t>(pointer);
   block.bytes = bytes;
   block.flags = flags;
   block.context = context->id;
-  return session->host_memory().add(block) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  return session->host_memory().add(block) ? CUDA_SUCCESS
+                                           : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 
 CUresult cuMemHostUnregister(void* pointer) {

@@ -16,7 +16,7 @@ struct HostBlock {
   uint64_t address = 0, bytes = 0;
   uint64_t mapped_bytes = 0;  // whole pages; 0: registered memory of the application's own
   uint32_t flags = 0;
-  bool in_place = false;      // the worker has it at the same address
+  bool in_place = false;  // the worker has it at the same address
   uint64_t context = 0;
 };
 
@@ -27,8 +27,8 @@ class HostMemory {
 
   HostMemory(uint64_t base, bool claimed) : base_(base), claimed_(claimed) {}
 
-  // Fresh zeroed shared memory at an address of the claimed range (anywhere when there is none), and its sealed
-  // descriptor.
+  // Fresh zeroed shared memory at an address of the claimed range (anywhere when there is none),
+  // and its sealed descriptor.
   Result<UniqueFd> map(uint64_t bytes, HostBlock* block);
   // Gives the memory back; its place in the claimed range stays reserved for good.
   void unmap(const HostBlock& block);

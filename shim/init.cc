@@ -16,12 +16,18 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::attribute;
+using shim::Context;
+using shim::current_context;
+using shim::Process;
+using shim::Session;
+using shim::symbol_rows;
 
 namespace {
 
-// libcudart asks before cuInit and puts what it heard into its self-test, so the first answer stays. Without a session
-// it is the version of the headers that the shim was built with: what it can serve.
+// libcudart asks before cuInit and puts what it heard into its self-test, so the first answer
+// stays. Without a session it is the version of the headers that the shim was built with: what it
+// can serve.
 int pinned_version() {
   static std::atomic<int> pinned{0};
   int version = pinned.load(std::memory_order_relaxed);
@@ -81,8 +87,9 @@ uint64_t host_each_kernel(CUmodule module, void (*visit)(void*, CUfunction, uint
   return count;
 }
 
-const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id, pinned_version,
-                            host_device_count, host_device_identity, host_each_kernel};
+const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id,
+                            pinned_version,       host_device_count,    host_device_identity,
+                            host_each_kernel};
 
 }  // namespace
 

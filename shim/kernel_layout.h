@@ -1,5 +1,5 @@
-// What a loaded module is made of: kernels, their parameters and attributes, and the globals asked for so far.
-// SPDX-License-Identifier: Apache-2.0
+// What a loaded module is made of: kernels, their parameters and attributes, and the globals asked
+// for so far. SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SHIM_KERNEL_LAYOUT_H_
 #define VGPU_SHIM_KERNEL_LAYOUT_H_
 
@@ -43,9 +43,9 @@ struct Global {
 
 // A module or a library: the same thing but for who may use it.
 struct Module {
-  uint64_t id = 0;               // on the wire
-  Context* context = nullptr;    // null: a library
-  uint64_t library = 0;          // of a module that cuLibraryGetModule made
+  uint64_t id = 0;             // on the wire
+  Context* context = nullptr;  // null: a library
+  uint64_t library = 0;        // of a module that cuLibraryGetModule made
   std::vector<Kernel> kernels;
   std::map<std::string, uint32_t, std::less<>> index;
   std::map<std::string, Global, std::less<>> globals;  // under Session::objects
@@ -53,11 +53,11 @@ struct Module {
 
 // A CUfunction or CUkernel.
 struct Function {
-  uint64_t module = 0;           // on the wire
+  uint64_t module = 0;  // on the wire
   uint32_t index = 0;
   Kernel* kernel = nullptr;
-  Context* context = nullptr;    // null: any (of a library)
-  uint64_t owner = 0;            // handle of the module or library
+  Context* context = nullptr;  // null: any (of a library)
+  uint64_t owner = 0;          // handle of the module or library
 };
 
 // Fills `module` from the bytes of a ModuleLayout. False when they are damaged.

@@ -15,7 +15,16 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::attribute;
+using shim::Context;
+using shim::enter;
+using shim::find_function;
+using shim::find_stream;
+using shim::Function;
+using shim::Kernel;
+using shim::Param;
+using shim::Session;
+using shim::StreamRef;
 
 namespace {
 
@@ -32,28 +41,34 @@ struct ShapeLimits {
 const ShapeLimits& limits_of(Session& session, CUdevice device) {
   static const ShapeLimits limits = [&] {
     const protocol::DeviceSnapshot& snapshot = *session.device(device);
-    const auto get = [&](CUdevice_attribute which) { return static_cast<uint32_t>(attribute(snapshot, which)); };
-    return ShapeLimits{{get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
-                        get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
-                       {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
-                        get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
-                       get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-                       get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)};
+    const auto get = [&](CUdevice_attribute which) {
+      return static_cast<uint32_t>(attribute(snapshot, which));
+    };
+    return ShapeLimits{
+        {get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+         get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+        {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+         get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+        get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+        get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)};
   }();
   return limits;
 }
 
 CUresult check_shape(const ShapeLimits& limits, const Kernel& kernel, const Shape& shape) {
   for (int i = 0; i < 3; ++i) {
-    if (shape.grid[i] - 1 >= limits.grid[i] || shape.block[i] - 1 >= limits.block[i]) return CUDA_ERROR_INVALID_VALUE;
+    if (shape.grid[i] - 1 >= limits.grid[i] || shape.block[i] - 1 >= limits.block[i])
+      return CUDA_ERROR_INVALID_VALUE;
   }
   const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   if (threads > limits.threads) return CUDA_ERROR_INVALID_VALUE;
-  const auto kernel_threads = static_cast<uint32_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  const auto kernel_threads =
+      static_cast<uint32_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   if (kernel_threads != 0 && threads > kernel_threads) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (shape.shared_bytes != 0) {
     const auto fixed = static_cast<uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-    const auto opted = static_cast<uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
+    const auto opted =
+        static_cast<uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
     const uint64_t most = limits.shared > fixed + opted ? limits.shared : fixed + opted;
     if (fixed + shape.shared_bytes > most) return CUDA_ERROR_INVALID_VALUE;
   }
@@ -92,24 +107,31 @@ void pack(std::byte* to, const Kernel& kernel, void** params) {
   }
 }
 
-CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, void** params, void** extra) {
+CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, void** params,
+                void** extra) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   Function* function = find_function(*session, handle);
-  if (function == nullptr) [[unlikely]] return CUDA_ERROR_INVALID_HANDLE;
-  if (function->context != nullptr && function->context != context) [[unlikely]] return CUDA_ERROR_INVALID_CONTEXT;
+  if (function == nullptr) [[unlikely]]
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (function->context != nullptr && function->context != context) [[unlikely]]
+    return CUDA_ERROR_INVALID_CONTEXT;
   StreamRef stream;
-  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
+  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS)
+    return r;
   const Kernel& kernel = *function->kernel;
-  if (CUresult r = check_shape(limits_of(*session, context->device), kernel, shape); r != CUDA_SUCCESS) return r;
+  if (CUresult r = check_shape(limits_of(*session, context->device), kernel, shape);
+      r != CUDA_SUCCESS)
+    return r;
   const void* buffer = nullptr;
   size_t bytes = kernel.param_bytes;
   if (extra != nullptr) {
     if (params != nullptr) return CUDA_ERROR_INVALID_VALUE;
     bytes = 0;
     if (CUresult r = read_extra(extra, &buffer, &bytes); r != CUDA_SUCCESS) return r;
-    if (bytes < kernel.param_bytes || bytes > protocol::kRecordBytesMax / 2) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes < kernel.param_bytes || bytes > protocol::kRecordBytesMax / 2)
+      return CUDA_ERROR_INVALID_VALUE;
   } else if (params == nullptr && !kernel.params.empty()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -124,7 +146,8 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   std::lock_guard lock(session->channel().lock());
   if (!session->bind(context)) return session->lost();
   protocol::Producer& producer = session->channel().producer();
-  std::byte* place = protocol::begin_record(&producer, static_cast<uint16_t>(Op::kLaunch), args, args.param_bytes);
+  std::byte* place =
+      protocol::begin_record(&producer, static_cast<uint16_t>(Op::kLaunch), args, args.param_bytes);
   if (place == nullptr) return session->lost();
   if (buffer != nullptr) {
     std::memcpy(place, buffer, bytes);
@@ -136,7 +159,8 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   return CUDA_SUCCESS;
 }
 
-// Attributes that change nothing for the result are accepted; what would, and is not served, is refused.
+// Attributes that change nothing for the result are accepted; what would, and is not served, is
+// refused.
 CUresult check_attributes(const CUlaunchConfig& config) {
   if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
@@ -146,17 +170,22 @@ CUresult check_attributes(const CUlaunchConfig& config) {
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:  // a hint to the cache
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: break;
-      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: break;  // allows overlap, demands none
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        break;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        break;  // allows overlap, demands none
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         if (entry.value.cooperative != 0) return CUDA_ERROR_NOT_SUPPORTED;
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y * entry.value.clusterDim.z > 1) {
+        if (uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y *
+                entry.value.clusterDim.z >
+            1) {
           return CUDA_ERROR_NOT_SUPPORTED;
         }
         break;
-      default: return CUDA_ERROR_NOT_SUPPORTED;
+      default:
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
   }
   return CUDA_SUCCESS;
@@ -164,25 +193,29 @@ CUresult check_attributes(const CUlaunchConfig& config) {
 
 }  // namespace
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-                        CUstream stream, void** params, void** extra) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                        void** params, void** extra) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   return launch(function, shape, stream, params, extra);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
+                          void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = check_attributes(*config); r != CUDA_SUCCESS) {
     if (r == CUDA_ERROR_NOT_SUPPORTED) {
-      log_once("cuLaunchKernelEx", LogLevel::kWarn, "cuLaunchKernelEx: a launch attribute is not supported");
+      log_once("cuLaunchKernelEx", LogLevel::kWarn,
+               "cuLaunchKernelEx: a launch attribute is not supported");
     }
     return r;
   }
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
                     config->sharedMemBytes};
-  return launch(function, shape, config->hStream == nullptr ? default_stream() : config->hStream, params, extra);
+  return launch(function, shape, config->hStream == nullptr ? default_stream() : config->hStream,
+                params, extra);
 }
 
 }  // namespace vgpu::driver

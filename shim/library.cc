@@ -11,7 +11,22 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Context;
+using shim::current_context;
+using shim::enter;
+using shim::find_function;
+using shim::find_global;
+using shim::Function;
+using shim::function_handle;
+using shim::handle_of;
+using shim::id_of;
+using shim::load_file;
+using shim::load_image;
+using shim::Module;
+using shim::read_options;
+using shim::Session;
+using shim::set_function_attribute;
+using shim::unload;
 
 namespace {
 
@@ -30,7 +45,8 @@ CUresult look_up(CUkernel handle, Session** session, Function** kernel) {
 // The context in which a call about a device runs that names no context.
 Context* context_for(Session& session, CUdevice device) {
   Context* context = current_context();
-  if (context != nullptr && context->device == device && context->active.load(std::memory_order_acquire)) {
+  if (context != nullptr && context->device == device &&
+      context->active.load(std::memory_order_acquire)) {
     return context;
   }
   return session.contexts().primary(device);
@@ -38,28 +54,32 @@ Context* context_for(Session& session, CUdevice device) {
 
 }  // namespace
 
-CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_options, void** jit_values,
-                           unsigned int jit_count, CUlibraryOption*, void**, unsigned int) {
+CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_options,
+                           void** jit_values, unsigned int jit_count, CUlibraryOption*, void**,
+                           unsigned int) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t id = 0;
-  const CUresult result = load_image(*session, nullptr, code, read_options(jit_count, jit_options, jit_values), &id);
+  const CUresult result =
+      load_image(*session, nullptr, code, read_options(jit_count, jit_options, jit_values), &id);
   if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
   return result;
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* jit_options, void** jit_values,
-                               unsigned int jit_count, CUlibraryOption*, void**, unsigned int) {
+CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* jit_options,
+                               void** jit_values, unsigned int jit_count, CUlibraryOption*, void**,
+                               unsigned int) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t id = 0;
-  const CUresult result = load_file(*session, nullptr, path, read_options(jit_count, jit_options, jit_values), &id);
+  const CUresult result =
+      load_file(*session, nullptr, path, read_options(jit_count, jit_options, jit_values), &id);
   if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
   return result;
 }
@@ -136,7 +156,8 @@ CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle, const char* name) {
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                            const char* name) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
@@ -152,7 +173,8 @@ CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Module* library = session->libraries.find(kernel->owner);
   if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  *out = handle_of<CUfunction>(function_handle(*session, library, kernel->owner, kernel->index, false));
+  *out = handle_of<CUfunction>(
+      function_handle(*session, library, kernel->owner, kernel->index, false));
   return *out != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -184,18 +206,21 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, siz
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel handle, CUdevice device) {
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel handle,
+                              CUdevice device) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   Function* kernel = find_function(*session, reinterpret_cast<CUfunction>(handle));
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   *value = kernel->kernel->attribute(which);
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel handle, CUdevice device) {
+CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel handle,
+                              CUdevice device) {
   Session* session;
   Function* kernel;
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
@@ -210,12 +235,14 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
   Context* context = context_for(*session, device);
   if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
   wire::FunctionSetCacheConfigArgs args;
   args.module = kernel->module;
   args.index = kernel->index;
   args.config = static_cast<uint32_t>(config);
-  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS : session->lost();
+  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS
+                                                                        : session->lost();
 }
 
 }  // namespace vgpu::driver

@@ -12,7 +12,16 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Allocation;
+using shim::Context;
+using shim::enter;
+using shim::find_stream;
+using shim::HostBlock;
+using shim::Session;
+using shim::stage_from_device;
+using shim::stage_to_device;
+using shim::StreamRef;
+using shim::synchronize_stream;
 
 namespace {
 
@@ -51,8 +60,8 @@ bool in_place(Session& session, uint64_t address, uint64_t bytes) {
   return bytes <= block.bytes - (address - block.address);
 }
 
-// A synchronous copy to the device is done when it returns, also for streams that do not order with it. Where there are
-// none, order in the channel is enough.
+// A synchronous copy to the device is done when it returns, also for streams that do not order with
+// it. Where there are none, order in the channel is enough.
 bool must_wait(Copy& copy) {
   return copy.timing == Timing::kSynchronous &&
          (copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
@@ -66,7 +75,8 @@ CUresult post(Copy& copy, Op op, uint64_t to, uint64_t from, uint64_t bytes) {
   args.source = from;
   args.bytes = bytes;
   args.stream = copy.stream.id;
-  return copy.session->post(copy.context, op, args, {}, &copy.stream) != 0 ? CUDA_SUCCESS : copy.session->lost();
+  return copy.session->post(copy.context, op, args, {}, &copy.stream) != 0 ? CUDA_SUCCESS
+                                                                           : copy.session->lost();
 }
 
 CUresult to_device(Copy& copy, uint64_t to, const void* from, uint64_t bytes) {
@@ -89,8 +99,8 @@ CUresult from_device(Copy& copy, void* to, uint64_t from, uint64_t bytes) {
   if (to == nullptr || !on_device(*copy.session, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const auto target = reinterpret_cast<uint64_t>(to);
   if (in_place(*copy.session, target, bytes)) {
-    const CUresult result =
-        post<wire::CopyFromDeviceInPlaceArgs>(copy, Op::kCopyFromDeviceInPlace, target, from, bytes);
+    const CUresult result = post<wire::CopyFromDeviceInPlaceArgs>(copy, Op::kCopyFromDeviceInPlace,
+                                                                  target, from, bytes);
     if (result != CUDA_SUCCESS || copy.timing == Timing::kAsynchronous) return result;
     return synchronize_stream(*copy.session, copy.context, copy.stream);
   }
@@ -99,10 +109,12 @@ CUresult from_device(Copy& copy, void* to, uint64_t from, uint64_t bytes) {
 
 CUresult on_the_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (!on_device(*copy.session, to, bytes) || !on_device(*copy.session, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!on_device(*copy.session, to, bytes) || !on_device(*copy.session, from, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = post<wire::CopyDeviceArgs>(copy, Op::kCopyDevice, to, from, bytes);
-  return result == CUDA_SUCCESS && must_wait(copy) ? synchronize_stream(*copy.session, copy.context, copy.stream)
-                                                   : result;
+  return result == CUDA_SUCCESS && must_wait(copy)
+             ? synchronize_stream(*copy.session, copy.context, copy.stream)
+             : result;
 }
 
 // Between two places in host memory, in the stream's order.
@@ -110,14 +122,17 @@ CUresult on_the_host(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (to == 0 || from == 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = synchronize_stream(*copy.session, copy.context, copy.stream);
-  if (result == CUDA_SUCCESS) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  if (result == CUDA_SUCCESS)
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return result;
 }
 
-CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, Timing timing) {
+CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
+                    Timing timing) {
   Copy copy;
   if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
-  const bool to_there = begins_on_device(*copy.session, to), from_there = begins_on_device(*copy.session, from);
+  const bool to_there = begins_on_device(*copy.session, to),
+             from_there = begins_on_device(*copy.session, from);
   if (to_there && from_there) return on_the_device(copy, to, from, bytes);
   if (to_there) return to_device(copy, to, reinterpret_cast<const void*>(from), bytes);
   if (from_there) return from_device(copy, reinterpret_cast<void*>(to), from, bytes);

@@ -8,7 +8,11 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Allocation;
+using shim::Context;
+using shim::enter;
+using shim::HostBlock;
+using shim::Session;
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   Session* session;
@@ -21,10 +25,12 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   return result;
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned int element) {
-  constexpr size_t kPitchStep = 512;  // what textures and coalesced rows of every generation are content with
-  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 || width > SIZE_MAX - kPitchStep ||
-      (element != 4 && element != 8 && element != 16)) {
+CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                            unsigned int element) {
+  constexpr size_t kPitchStep =
+      512;  // what textures and coalesced rows of every generation are content with
+  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
+      width > SIZE_MAX - kPitchStep || (element != 4 && element != 8 && element != 16)) {
     Session* session;
     Context* context;
     const CUresult r = enter(&session, &context);
@@ -51,7 +57,8 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   const uint64_t used = session->memory().used();
   if (total != nullptr) *total = session->memory().total();
-  if (free != nullptr) *free = session->memory().total() - std::min(used, session->memory().total());
+  if (free != nullptr)
+    *free = session->memory().total() - std::min(used, session->memory().total());
   return CUDA_SUCCESS;
 }
 

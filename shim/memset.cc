@@ -9,7 +9,12 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Allocation;
+using shim::Context;
+using shim::enter;
+using shim::find_stream;
+using shim::Session;
+using shim::StreamRef;
 
 namespace {
 
@@ -37,13 +42,17 @@ CUresult fill(uint64_t to, uint32_t value, uint32_t width, uint64_t count, CUstr
 
 }  // namespace
 
-CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) { return fill(to, value, 1, count, nullptr); }
+CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
+  return fill(to, value, 1, count, nullptr);
+}
 
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
   return fill(to, value, 2, count, nullptr);
 }
 
-CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) { return fill(to, value, 4, count, nullptr); }
+CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
+  return fill(to, value, 4, count, nullptr);
+}
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
   return fill(to, value, 1, count, stream);

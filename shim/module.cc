@@ -12,7 +12,24 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Context;
+using shim::enter;
+using shim::find_function;
+using shim::find_global;
+using shim::find_module;
+using shim::Function;
+using shim::function_handle;
+using shim::handle_of;
+using shim::id_of;
+using shim::load_file;
+using shim::load_image;
+using shim::LoadOptions;
+using shim::Module;
+using shim::Process;
+using shim::read_options;
+using shim::Session;
+using shim::set_function_attribute;
+using shim::unload;
 
 namespace {
 
@@ -41,12 +58,16 @@ CUresult look_up(CUfunction handle, Session** session, Context** context, Functi
 
 }  // namespace
 
-CUresult cuModuleLoadData(CUmodule* out, const void* image) { return load(out, image, LoadOptions()); }
+CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+  return load(out, image, LoadOptions());
+}
 
-CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return load(out, image, LoadOptions()); }
+CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
+  return load(out, image, LoadOptions());
+}
 
-CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int count, CUjit_option* options,
-                            void** values) {
+CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int count,
+                            CUjit_option* options, void** values) {
   if (count != 0 && (options == nullptr || values == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   return load(out, image, read_options(count, options, values));
 }
@@ -76,7 +97,8 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const char* set = std::getenv("CUDA_MODULE_LOADING");
-  *mode = set != nullptr && std::strcmp(set, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  *mode = set != nullptr && std::strcmp(set, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+                                                           : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
@@ -110,12 +132,14 @@ CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int count, C
   if (functions == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto total = std::min(count, static_cast<unsigned>(module->kernels.size()));
   for (unsigned i = 0; i < total; ++i) {
-    functions[i] = handle_of<CUfunction>(function_handle(*session, module, id_of(handle), i, false));
+    functions[i] =
+        handle_of<CUfunction>(function_handle(*session, module, id_of(handle), i, false));
   }
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle, const char* name) {
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+                              const char* name) {
   Session* session;
   Context* context;
   Module* module;
@@ -128,7 +152,8 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction h
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   *value = function->kernel->attribute(which);
   return CUDA_SUCCESS;
 }
@@ -146,12 +171,14 @@ CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
   wire::FunctionSetCacheConfigArgs args;
   args.module = function->module;
   args.index = function->index;
   args.config = static_cast<uint32_t>(config);
-  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS : session->lost();
+  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS
+                                                                        : session->lost();
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
@@ -159,7 +186,8 @@ CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  // Bank sizes were fixed before the oldest device that is served: valid values are accepted and mean nothing.
+  // Bank sizes were fixed before the oldest device that is served: valid values are accepted and
+  // mean nothing.
   const bool valid = config >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
                      config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE;
   return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -193,7 +221,8 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, siz
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  if (offset == nullptr || index >= function->kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (offset == nullptr || index >= function->kernel->params.size())
+    return CUDA_ERROR_INVALID_VALUE;
   *offset = function->kernel->params[index].offset;
   if (bytes != nullptr) *bytes = function->kernel->params[index].bytes;
   return CUDA_SUCCESS;

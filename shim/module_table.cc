@@ -18,7 +18,8 @@ namespace vgpu::shim {
 namespace {
 
 constexpr uint64_t kLogBytesMax = 64 * 1024;
-constexpr uint64_t kLayoutRoom = 256 * 1024;  // asked for at first; larger layouts are fetched in pieces
+constexpr uint64_t kLayoutRoom =
+    256 * 1024;  // asked for at first; larger layouts are fetched in pieces
 constexpr uint64_t kLayoutBytesMax = uint64_t{256} << 20;
 
 void put_log(const std::string& text, char* log, size_t bytes) {
@@ -46,22 +47,25 @@ CUresult fetch_layout(Session& session, Context* context, uint64_t module, uint6
     const CUresult result = session.ask(context, Op::kLayoutFetch, args, &answer);
     const bool sane = answer.bytes > 0 && answer.bytes <= step;
     if (result == CUDA_SUCCESS && sane) {
-      std::memcpy(layout->data() + done, session.channel().down_slab().data() + piece.offset, answer.bytes);
+      std::memcpy(layout->data() + done, session.channel().down_slab().data() + piece.offset,
+                  answer.bytes);
     }
     session.channel().release_down(piece);
-    if (result != CUDA_SUCCESS || !sane) return result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN;
+    if (result != CUDA_SUCCESS || !sane)
+      return result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN;
     done += answer.bytes;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs& args, const LoadOptions& options,
-                       std::vector<uint8_t>* layout) {
+CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs& args,
+                       const LoadOptions& options, std::vector<uint8_t>* layout) {
   const protocol::Staging::Piece piece = session.channel().allocate_down(kLayoutRoom, true);
   if (!piece.ok()) return session.lost();
   args.slab_offset = piece.offset;
   args.slab_bytes = kLayoutRoom;
-  args.log_bytes = static_cast<uint32_t>(std::min<uint64_t>(kLogBytesMax, std::max(options.info_bytes, options.error_bytes)));
+  args.log_bytes = static_cast<uint32_t>(
+      std::min<uint64_t>(kLogBytesMax, std::max(options.info_bytes, options.error_bytes)));
   if (args.log_bytes == 0) args.log_bytes = 1024;
   args.max_registers = options.max_registers;
   args.optimization_level = options.optimization_level;
@@ -81,7 +85,8 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
   session.channel().release_down(piece);
   put_log(result == CUDA_SUCCESS ? log : "", options.info_log, options.info_bytes);
   put_log(result == CUDA_SUCCESS ? "" : log, options.error_log, options.error_bytes);
-  if (result != CUDA_SUCCESS && !log.empty()) log_line(LogLevel::kError, "image refused: %s", log.c_str());
+  if (result != CUDA_SUCCESS && !log.empty())
+    log_line(LogLevel::kError, "image refused: %s", log.c_str());
   if (result != CUDA_SUCCESS || whole) return result;
   return fetch_layout(session, context, args.module, answer.layout_bytes, layout);
 }
@@ -108,19 +113,33 @@ LoadOptions read_options(unsigned count, const CUjit_option* options, void* cons
   for (unsigned i = 0; options != nullptr && values != nullptr && i < count; ++i) {
     const auto number = reinterpret_cast<uintptr_t>(values[i]);
     switch (options[i]) {
-      case CU_JIT_MAX_REGISTERS: read.max_registers = static_cast<uint32_t>(number); break;
-      case CU_JIT_OPTIMIZATION_LEVEL: read.optimization_level = static_cast<int32_t>(number); break;
-      case CU_JIT_INFO_LOG_BUFFER: read.info_log = static_cast<char*>(values[i]); break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: read.info_bytes = static_cast<uint32_t>(number); break;
-      case CU_JIT_ERROR_LOG_BUFFER: read.error_log = static_cast<char*>(values[i]); break;
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: read.error_bytes = static_cast<uint32_t>(number); break;
-      default: break;
+      case CU_JIT_MAX_REGISTERS:
+        read.max_registers = static_cast<uint32_t>(number);
+        break;
+      case CU_JIT_OPTIMIZATION_LEVEL:
+        read.optimization_level = static_cast<int32_t>(number);
+        break;
+      case CU_JIT_INFO_LOG_BUFFER:
+        read.info_log = static_cast<char*>(values[i]);
+        break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        read.info_bytes = static_cast<uint32_t>(number);
+        break;
+      case CU_JIT_ERROR_LOG_BUFFER:
+        read.error_log = static_cast<char*>(values[i]);
+        break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+        read.error_bytes = static_cast<uint32_t>(number);
+        break;
+      default:
+        break;
     }
   }
   return read;
 }
 
-CUresult load_image(Session& session, Context* context, const void* image, const LoadOptions& options, uint64_t* id) {
+CUresult load_image(Session& session, Context* context, const void* image,
+                    const LoadOptions& options, uint64_t* id) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::string blob, why;
   if (!cudart::flatten_image(image, &blob, &why)) {
@@ -139,7 +158,8 @@ CUresult load_image(Session& session, Context* context, const void* image, const
   CUresult result = stage_image(session, where, args.upload, blob.data(), blob.size());
   std::vector<uint8_t> layout;
   if (result == CUDA_SUCCESS) result = load_uploaded(session, where, args, options, &layout);
-  Module* module = context != nullptr ? session.modules.find(handle) : session.libraries.find(handle);
+  Module* module =
+      context != nullptr ? session.modules.find(handle) : session.libraries.find(handle);
   if (result == CUDA_SUCCESS && !read_layout(layout, module)) result = CUDA_ERROR_UNKNOWN;
   if (result != CUDA_SUCCESS) {
     remove_module(session, handle);
@@ -149,13 +169,16 @@ CUresult load_image(Session& session, Context* context, const void* image, const
   return CUDA_SUCCESS;
 }
 
-CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options, uint64_t* id) {
+CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
+                   uint64_t* id) {
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "rbe"), std::fclose);
   struct stat info;
-  if (file == nullptr || ::fstat(::fileno(file.get()), &info) != 0) return CUDA_ERROR_FILE_NOT_FOUND;
+  if (file == nullptr || ::fstat(::fileno(file.get()), &info) != 0)
+    return CUDA_ERROR_FILE_NOT_FOUND;
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  if (std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) return CUDA_ERROR_FILE_NOT_FOUND;
+  if (std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
+    return CUDA_ERROR_FILE_NOT_FOUND;
   std::string why;
   if (!cudart::check_image(bytes.data(), bytes.size(), &why)) return CUDA_ERROR_INVALID_IMAGE;
   return load_image(session, context, bytes.c_str(), options, id);
@@ -170,7 +193,8 @@ void unload(Session& session, Module* module) {
     if (kernel.function_id != 0) session.functions.remove(kernel.function_id);
     if (kernel.kernel_id != 0) session.kernels.remove(kernel.kernel_id);
   }
-  for (const auto& [name, global] : module->globals) session.memory().remove_foreign(global.address);
+  for (const auto& [name, global] : module->globals)
+    session.memory().remove_foreign(global.address);
   const uint64_t id = module->id;
   if (!session.modules.remove(id)) session.libraries.remove(id);
 }
@@ -194,7 +218,8 @@ void forget_modules(Session& session, Context* context) {
   }
 }
 
-uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint32_t index, bool kernel) {
+uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint32_t index,
+                         bool kernel) {
   std::unique_lock lock(session.objects);
   Kernel& entry = module->kernels[index];
   uint64_t& known = kernel ? entry.kernel_id : entry.function_id;
@@ -213,8 +238,8 @@ Module* find_module(Session& session, CUmodule handle) {
   return module;
 }
 
-CUresult find_global(Session& session, Context* context, Module* module, const char* name, CUdeviceptr* address,
-                     size_t* bytes) {
+CUresult find_global(Session& session, Context* context, Module* module, const char* name,
+                     CUdeviceptr* address, size_t* bytes) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Global global;
   bool known;
@@ -230,7 +255,8 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
     wire::ModuleGlobalReply answer;
     const std::string_view text(name);
     if (text.empty() || text.size() > protocol::kBlobInlineBytesMax) return CUDA_ERROR_NOT_FOUND;
-    const CUresult result = session.ask(context, Op::kModuleGlobal, args, &answer, std::as_bytes(std::span(text)));
+    const CUresult result =
+        session.ask(context, Op::kModuleGlobal, args, &answer, std::as_bytes(std::span(text)));
     if (result != CUDA_SUCCESS) return result;
     global = {answer.address, answer.bytes};
     session.memory().add_foreign(global.address, global.bytes, context->id);
@@ -242,8 +268,8 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
   return CUDA_SUCCESS;
 }
 
-CUresult set_function_attribute(Session& session, Context* context, Function* function, CUfunction_attribute which,
-                                int value) {
+CUresult set_function_attribute(Session& session, Context* context, Function* function,
+                                CUfunction_attribute which, int value) {
   if (which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   wire::FunctionSetAttributeArgs args;
   args.module = function->module;
@@ -254,7 +280,8 @@ CUresult set_function_attribute(Session& session, Context* context, Function* fu
   if (result != CUDA_SUCCESS) return result;
   std::unique_lock lock(session.objects);
   std::vector<int32_t>& attributes = function->kernel->attributes;
-  if (attributes.size() <= static_cast<size_t>(which)) attributes.resize(static_cast<size_t>(which) + 1);
+  if (attributes.size() <= static_cast<size_t>(which))
+    attributes.resize(static_cast<size_t>(which) + 1);
   attributes[static_cast<size_t>(which)] = value;
   return CUDA_SUCCESS;
 }

@@ -7,7 +7,8 @@
 
 namespace vgpu::shim {
 
-// Options of the just-in-time compiler that the channel carries; the rest is accepted and has no effect.
+// Options of the just-in-time compiler that the channel carries; the rest is accepted and has no
+// effect.
 struct LoadOptions {
   uint32_t max_registers = 0;
   int32_t optimization_level = -1;
@@ -18,16 +19,19 @@ struct LoadOptions {
 LoadOptions read_options(unsigned count, const CUjit_option* options, void* const* values);
 
 // Sends `image` and makes a module of `context` (null: a library) out of it. *id is the handle.
-CUresult load_image(Session& session, Context* context, const void* image, const LoadOptions& options, uint64_t* id);
+CUresult load_image(Session& session, Context* context, const void* image,
+                    const LoadOptions& options, uint64_t* id);
 // The same from a file.
-CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options, uint64_t* id);
+CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
+                   uint64_t* id);
 // Ends a module or library with its functions and globals.
 void unload(Session& session, Module* module);
 // Ends what a context had loaded.
 void forget_modules(Session& session, Context* context);
 
 // The CUfunction or CUkernel of kernel `index`, the same at every call; 0 when there is no memory.
-uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint32_t index, bool kernel);
+uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint32_t index,
+                         bool kernel);
 // A CUfunction, or a CUkernel used as one; null for anything else.
 inline Function* find_function(Session& session, CUfunction handle) {
   Function* function = session.functions.find(id_of(handle));
@@ -36,10 +40,10 @@ inline Function* find_function(Session& session, CUfunction handle) {
 // A module, or the library behind a module that cuLibraryGetModule made.
 Module* find_module(Session& session, CUmodule handle);
 
-CUresult find_global(Session& session, Context* context, Module* module, const char* name, CUdeviceptr* address,
-                     size_t* bytes);
-CUresult set_function_attribute(Session& session, Context* context, Function* function, CUfunction_attribute which,
-                                int value);
+CUresult find_global(Session& session, Context* context, Module* module, const char* name,
+                     CUdeviceptr* address, size_t* bytes);
+CUresult set_function_attribute(Session& session, Context* context, Function* function,
+                                CUfunction_attribute which, int value);
 
 }  // namespace vgpu::shim
 

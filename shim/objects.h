@@ -26,7 +26,8 @@ enum HandleTag : uint64_t {
 
 inline constexpr uint64_t kLegacyStreamId = 1;
 
-// Progress of one line of work: numbers of records. Complete when everything submitted is known to be past.
+// Progress of one line of work: numbers of records. Complete when everything submitted is known to
+// be past.
 struct Progress {
   std::atomic<uint64_t> submitted{0};  // newest record with work; written under the channel's lock
   std::atomic<uint64_t> completed{0};  // all up to here is past
@@ -43,16 +44,17 @@ struct Progress {
 
 struct Context {
   uint64_t id = 0;
-  uint32_t slot = 0;               // of the sticky error word
+  uint32_t slot = 0;  // of the sticky error word
   CUdevice device = 0;
   bool primary = false;
   std::atomic<bool> active{false};  // false: primary not retained, or destroyed
   std::atomic<uint32_t> flags{0};
-  uint32_t retains = 0;             // primary; under Contexts' lock
-  uint64_t unique_id = 0;           // cuCtxGetId; a new one for every life
-  Progress progress;                // everything in this context
-  Progress legacy;                  // the legacy stream and what orders with it
-  std::atomic<uint32_t> unordered_streams{0};  // live streams that do not order with the legacy stream by themselves
+  uint32_t retains = 0;    // primary; under Contexts' lock
+  uint64_t unique_id = 0;  // cuCtxGetId; a new one for every life
+  Progress progress;       // everything in this context
+  Progress legacy;         // the legacy stream and what orders with it
+  std::atomic<uint32_t> unordered_streams{
+      0};  // live streams that do not order with the legacy stream by themselves
 
   CUcontext handle() const { return reinterpret_cast<CUcontext>(id); }
 };

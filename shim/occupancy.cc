@@ -12,7 +12,18 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::active_blocks;
+using shim::attribute;
+using shim::available_dynamic_shared;
+using shim::Context;
+using shim::enter;
+using shim::find_function;
+using shim::Function;
+using shim::Kernel;
+using shim::KernelDemand;
+using shim::multiprocessor_limits;
+using shim::MultiprocessorLimits;
+using shim::Session;
 
 namespace {
 
@@ -36,17 +47,20 @@ CUresult look_up(CUfunction handle, Subject* subject) {
   const int threads = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (threads > 0) subject->kernel.threads_per_block_max = threads;
   subject->kernel.static_shared_bytes = kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-  subject->kernel.dynamic_shared_max = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  subject->kernel.dynamic_shared_max =
+      kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads,
-                                                              size_t dynamic_shared, unsigned int flags) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function,
+                                                              int threads, size_t dynamic_shared,
+                                                              unsigned int flags) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
-  if (blocks == nullptr || threads <= 0 || (flags & ~static_cast<unsigned>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) != 0) {
+  if (blocks == nullptr || threads <= 0 ||
+      (flags & ~static_cast<unsigned>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *blocks = active_blocks(subject.limits, subject.kernel, threads, dynamic_shared);
@@ -55,11 +69,13 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
                                                      size_t dynamic_shared) {
-  return driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic_shared, 0);
+  return driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads,
+                                                                      dynamic_shared, 0);
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
-                                                   CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit,
+                                                   CUoccupancyB2DSize shared_of,
+                                                   size_t dynamic_shared, int limit,
                                                    unsigned int flags) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
@@ -87,12 +103,15 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunc
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
-                                          size_t dynamic_shared, int limit) {
-  return driver::cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, dynamic_shared, limit, 0);
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
+                                          CUoccupancyB2DSize shared_of, size_t dynamic_shared,
+                                          int limit) {
+  return driver::cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of,
+                                                           dynamic_shared, limit, 0);
 }
 
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction function, int blocks, int threads) {
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction function, int blocks,
+                                                 int threads) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
   if (bytes == nullptr || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
@@ -101,7 +120,8 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction funct
 }
 
 // Clusters of more than one block are not served, so no cluster size above 1 is possible.
-CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function, const CUlaunchConfig* config) {
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function,
+                                            const CUlaunchConfig* config) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
   if (size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -109,22 +129,25 @@ CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function, cons
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* config) {
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
+                                      const CUlaunchConfig* config) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
   if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& entry = config->attrs[i];
     if (entry.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-        uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y * entry.value.clusterDim.z > 1) {
+        uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y * entry.value.clusterDim.z >
+            1) {
       *clusters = 0;
       return CUDA_SUCCESS;
     }
   }
   const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
   if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
-  *clusters = subject.multiprocessors *
-              active_blocks(subject.limits, subject.kernel, static_cast<int>(threads), config->sharedMemBytes);
+  *clusters =
+      subject.multiprocessors * active_blocks(subject.limits, subject.kernel,
+                                              static_cast<int>(threads), config->sharedMemBytes);
   return CUDA_SUCCESS;
 }
 

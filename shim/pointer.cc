@@ -8,7 +8,11 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Allocation;
+using shim::enter;
+using shim::handle_of;
+using shim::HostBlock;
+using shim::Session;
 
 namespace {
 
@@ -50,14 +54,17 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
   const bool any = known.device || known.host;
   switch (which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return any ? put<CUcontext>(data, handle_of<CUcontext>(known.context)) : CUDA_ERROR_INVALID_VALUE;
+      return any ? put<CUcontext>(data, handle_of<CUcontext>(known.context))
+                 : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       if (!any) return CUDA_ERROR_INVALID_VALUE;
       return put<unsigned>(data, known.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      return known.device || known.in_place ? put<CUdeviceptr>(data, known.address) : CUDA_ERROR_INVALID_VALUE;
+      return known.device || known.in_place ? put<CUdeviceptr>(data, known.address)
+                                            : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return known.host ? put<void*>(data, reinterpret_cast<void*>(known.address)) : CUDA_ERROR_INVALID_VALUE;
+      return known.host ? put<void*>(data, reinterpret_cast<void*>(known.address))
+                        : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return known.device ? put<unsigned long long>(data, known.id) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -83,17 +90,26 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
 // What cuPointerGetAttributes stores where there is no value.
 void clear(CUpointer_attribute which, void* data) {
   switch (which) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: put<unsigned>(data, 0); break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, CU_DEVICE_INVALID); break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      put<unsigned>(data, 0);
+      break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      put<int>(data, CU_DEVICE_INVALID);
+      break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_MAPPED: put<bool>(data, false); break;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      put<bool>(data, false);
+      break;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put<uint64_t>(data, 0); break;
-    default: break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      put<uint64_t>(data, 0);
+      break;
+    default:
+      break;
   }
 }
 
@@ -106,7 +122,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevicept
   return get(look_up(*session, address), which, data);
 }
 
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr address) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -49,14 +49,16 @@ std::string executable_name() {
   return whole.substr(whole.rfind('/') + 1);
 }
 
-// Holds the ranges that the server may choose from, so that no pointer of the application can lie in them.
+// Holds the ranges that the server may choose from, so that no pointer of the application can lie
+// in them.
 std::vector<protocol::AddressRange> claim_ranges() {
   std::vector<protocol::AddressRange> claimed;
   for (const uint64_t base : kClaimBases) {
     void* at = ::mmap(reinterpret_cast<void*>(base), kClaimWithHostBytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (at == MAP_FAILED) continue;
-    if (at != reinterpret_cast<void*>(base)) {  // a kernel without FIXED_NOREPLACE takes it as a hint
+    if (at !=
+        reinterpret_cast<void*>(base)) {  // a kernel without FIXED_NOREPLACE takes it as a hint
       ::munmap(at, kClaimWithHostBytes);
       continue;
     }
@@ -65,7 +67,8 @@ std::vector<protocol::AddressRange> claim_ranges() {
   return claimed;
 }
 
-void release_ranges(const std::vector<protocol::AddressRange>& claimed, const protocol::AddressRange& kept) {
+void release_ranges(const std::vector<protocol::AddressRange>& claimed,
+                    const protocol::AddressRange& kept) {
   for (const protocol::AddressRange& range : claimed) {
     if (range.base == kept.base && kept.bytes != 0) continue;
     ::munmap(reinterpret_cast<void*>(range.base), kClaimWithHostBytes);
@@ -86,7 +89,8 @@ protocol::Hello make_hello() {
   return hello;
 }
 
-// Ends every wait when the server goes. Sleeps in poll; no signal of the application's is taken here.
+// Ends every wait when the server goes. Sleeps in poll; no signal of the application's is taken
+// here.
 void* watch(void* argument) {
   auto* session = static_cast<Session*>(argument);
   pollfd entry{session->channel().transport().liveness_fd(), POLLRDHUP, 0};
@@ -141,10 +145,12 @@ CUresult attach() {
   }
   if (!attachment.status.ok() || attachment.channel == nullptr) {
     say("no vGPU from " + address->to_string() + ": " + attachment.status.text());
-    return attachment.cuda_error != 0 ? static_cast<CUresult>(attachment.cuda_error) : CUDA_ERROR_NO_DEVICE;
+    return attachment.cuda_error != 0 ? static_cast<CUresult>(attachment.cuda_error)
+                                      : CUDA_ERROR_NO_DEVICE;
   }
   if (!device_is_visible(attachment.reply)) return CUDA_ERROR_NO_DEVICE;
-  auto* session = new (std::nothrow) Session(std::move(attachment.reply), std::move(attachment.channel));
+  auto* session =
+      new (std::nothrow) Session(std::move(attachment.reply), std::move(attachment.channel));
   if (session == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (const Status opened = session->open(); !opened.ok()) {
     say(opened.text());
@@ -161,7 +167,8 @@ void write_stats_at_exit() {
 
 }  // namespace
 
-// In the child of a fork: nothing of the parent's session may be touched, and its connection must not be held open.
+// In the child of a fork: nothing of the parent's session may be touched, and its connection must
+// not be held open.
 void forget_session_in_child() {
   g_initialize_mutex.reset_after_fork();
   if (Process::session_.exchange(nullptr, std::memory_order_relaxed) == nullptr) return;

@@ -16,7 +16,8 @@ void forget_session_in_child();
 
 class Process {
  public:
-  // Attaches on the first call; all later calls give the same answer. Never called before the application's cuInit.
+  // Attaches on the first call; all later calls give the same answer. Never called before the
+  // application's cuInit.
   static CUresult initialize();
   // The session; null before cuInit, after a failed one and in the child of a fork.
   // acquire: partner is the release in initialize().
@@ -29,16 +30,22 @@ class Process {
   friend void forget_session_in_child();
 };
 
-// For every call that needs a current context. Checks, in this order: cuInit, the session, the context, a sticky error.
+// For every call that needs a current context. Checks, in this order: cuInit, the session, the
+// context, a sticky error.
 inline CUresult enter(Session** session, Context** context) {
   Session* found = Process::session();
-  if (found == nullptr) [[unlikely]] return CUDA_ERROR_NOT_INITIALIZED;
-  if (const CUresult state = found->state(); state != CUDA_SUCCESS) [[unlikely]] return state;
+  if (found == nullptr) [[unlikely]]
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (const CUresult state = found->state(); state != CUDA_SUCCESS) [[unlikely]]
+    return state;
   Context* current = current_context();
-  if (current == nullptr) [[unlikely]] return CUDA_ERROR_INVALID_CONTEXT;
-  if (!current->active.load(std::memory_order_acquire)) [[unlikely]] return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (current == nullptr) [[unlikely]]
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (!current->active.load(std::memory_order_acquire)) [[unlikely]]
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   const int32_t sticky = found->channel().semaphores().sticky(current->slot);
-  if (sticky != 0) [[unlikely]] return static_cast<CUresult>(sticky);
+  if (sticky != 0) [[unlikely]]
+    return static_cast<CUresult>(sticky);
   *session = found;
   *context = current;
   return CUDA_SUCCESS;
@@ -47,7 +54,8 @@ inline CUresult enter(Session** session, Context** context) {
 // For calls that need no context.
 inline CUresult enter(Session** session) {
   Session* found = Process::session();
-  if (found == nullptr) [[unlikely]] return CUDA_ERROR_NOT_INITIALIZED;
+  if (found == nullptr) [[unlikely]]
+    return CUDA_ERROR_NOT_INITIALIZED;
   *session = found;
   return found->state();
 }

@@ -13,9 +13,15 @@ DeviceMemory::Options memory_options(const protocol::HelloReply& hello) {
   options.base = hello.device_range.base;
   options.bytes = hello.device_range.bytes;
   switch (hello.allocator) {
-    case protocol::AllocatorMode::kReserved: options.mode = MemoryMode::kMapped; break;
-    case protocol::AllocatorMode::kSlabs: options.mode = MemoryMode::kLent; break;
-    case protocol::AllocatorMode::kForward: options.mode = MemoryMode::kForwarded; break;
+    case protocol::AllocatorMode::kReserved:
+      options.mode = MemoryMode::kMapped;
+      break;
+    case protocol::AllocatorMode::kSlabs:
+      options.mode = MemoryMode::kLent;
+      break;
+    case protocol::AllocatorMode::kForward:
+      options.mode = MemoryMode::kForwarded;
+      break;
   }
   return options;
 }
@@ -23,8 +29,10 @@ DeviceMemory::Options memory_options(const protocol::HelloReply& hello) {
 }  // namespace
 
 Session::Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel)
-    : hello_(std::move(reply)), channel_(std::move(channel)),
-      host_memory_(hello_.device_range.base + hello_.device_range.bytes, hello_.device_range.bytes != 0),
+    : hello_(std::move(reply)),
+      channel_(std::move(channel)),
+      host_memory_(hello_.device_range.base + hello_.device_range.bytes,
+                   hello_.device_range.bytes != 0),
       memory_(std::make_unique<DeviceMemory>(*this, memory_options(hello_))) {}
 
 Status Session::open() {
@@ -43,7 +51,8 @@ Status Session::open() {
 
 CUresult Session::lost() const {
   if (!channel_->dead()) {
-    const auto error = static_cast<CUresult>(const_cast<Session*>(this)->channel_->semaphores().session_error());
+    const auto error =
+        static_cast<CUresult>(const_cast<Session*>(this)->channel_->semaphores().session_error());
     if (error != CUDA_SUCCESS) return error;
   }
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -56,10 +65,13 @@ CUresult Session::finish(uint32_t slot, protocol::Reply* reply) {
 }
 
 bool Session::bind(Context* context) {
-  if (context == nullptr || bound_ == context->id) [[likely]] return true;
+  if (context == nullptr || bound_ == context->id) [[likely]]
+    return true;
   wire::ContextBindArgs args;
   args.context = context->id;
-  if (protocol::write_record(&channel_->producer(), static_cast<uint16_t>(Op::kContextBind), args) == 0) return false;
+  if (protocol::write_record(&channel_->producer(), static_cast<uint16_t>(Op::kContextBind),
+                             args) == 0)
+    return false;
   stats_.record(Op::kContextBind, false);
   bound_ = context->id;
   return true;
@@ -85,11 +97,14 @@ void Session::note_context_done(Context* context, uint64_t number) {
   if (contexts_.active_count() <= 1) Progress::raise(progress_.completed, number);
 }
 
-uint64_t Session::credit() { return channel_->semaphores().value(protocol::Semaphore::kBackedCredit); }
+uint64_t Session::credit() {
+  return channel_->semaphores().value(protocol::Semaphore::kBackedCredit);
+}
 
 CUresult Session::request_credit(uint64_t total) {
   if (credit() >= total) return CUDA_SUCCESS;
-  // Asked for is what must be ready beyond what is mapped: the records of mappings go ahead of this one.
+  // Asked for is what must be ready beyond what is mapped: the records of mappings go ahead of this
+  // one.
   const uint64_t mapped = mapped_.load(std::memory_order_relaxed);
   wire::MemCreditArgs args;
   args.bytes = total - std::min(total, mapped);
@@ -141,11 +156,14 @@ bool Session::idle() {
 
 uint64_t Session::fence() { return post(nullptr, Op::kFreeFence, wire::FreeFenceArgs()); }
 
-uint64_t Session::retired() { return channel_->semaphores().value(protocol::Semaphore::kFreeRetired); }
+uint64_t Session::retired() {
+  return channel_->semaphores().value(protocol::Semaphore::kFreeRetired);
+}
 
 bool Session::wait_retired(uint64_t number) {
   if (number == 0) return false;
-  return channel_->semaphores().wait(protocol::Semaphore::kFreeRetired, number) == protocol::WaitResult::kReady;
+  return channel_->semaphores().wait(protocol::Semaphore::kFreeRetired, number) ==
+         protocol::WaitResult::kReady;
 }
 
 }  // namespace vgpu::shim

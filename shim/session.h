@@ -26,7 +26,8 @@ struct StreamRef {
   Stream* stream = nullptr;  // null: the legacy stream
 };
 
-// Thread-safe. Made by attach, never destroyed: threads may be anywhere in it when the process ends.
+// Thread-safe. Made by attach, never destroyed: threads may be anywhere in it when the process
+// ends.
 class Session : public MemoryPort {
  public:
   Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel);
@@ -47,12 +48,13 @@ class Session : public MemoryPort {
 
   // What every call returns once the session is over; CUDA_SUCCESS while it runs.
   CUresult state() const {
-    if (channel_->usable()) [[likely]] return CUDA_SUCCESS;
+    if (channel_->usable()) [[likely]]
+      return CUDA_SUCCESS;
     return lost();
   }
 
-  // One record, written and forgotten. Binds `context` (unless null) for it. `stream`: the record is work there.
-  // Returns its number; 0 when the session is over.
+  // One record, written and forgotten. Binds `context` (unless null) for it. `stream`: the record
+  // is work there. Returns its number; 0 when the session is over.
   template <typename Args>
   uint64_t post(Context* context, Op op, const Args& args, std::span<const std::byte> blob = {},
                 const StreamRef* stream = nullptr) {
@@ -63,8 +65,8 @@ class Session : public MemoryPort {
   uint64_t post_locked(Context* context, Op op, const Args& args, std::span<const std::byte> blob,
                        uint32_t reply, const StreamRef* stream) {
     if (!bind(context)) return 0;
-    const uint64_t number = protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op),
-                                                   args, blob, reply);
+    const uint64_t number =
+        protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args, blob, reply);
     stats_.record(op, reply != protocol::kNoReply);
     if (stream != nullptr) note_work(context, *stream, number);
     return number;
@@ -91,7 +93,8 @@ class Session : public MemoryPort {
     return call(context, op, args, &reply);
   }
   template <typename Answer, typename Args>
-  CUresult ask(Context* context, Op op, const Args& args, Answer* answer, std::span<const std::byte> blob = {}) {
+  CUresult ask(Context* context, Op op, const Args& args, Answer* answer,
+               std::span<const std::byte> blob = {}) {
     protocol::Reply reply;
     const CUresult result = call(context, op, args, &reply, blob);
     if (!reply.get(answer) && result == CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;

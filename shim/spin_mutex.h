@@ -1,5 +1,5 @@
-// The shim's lock: a few spins, then a futex. Safe to hold in a stranger's process: no allocation, no destructor.
-// SPDX-License-Identifier: Apache-2.0
+// The shim's lock: a few spins, then a futex. Safe to hold in a stranger's process: no allocation,
+// no destructor. SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SHIM_SPIN_MUTEX_H_
 #define VGPU_SHIM_SPIN_MUTEX_H_
 
@@ -8,14 +8,16 @@
 
 namespace vgpu::shim {
 
-// BasicLockable. Words: 0 free, 1 held, 2 held and somebody sleeps. Not recursive. Meant for sections of some hundred
-// nanoseconds; whoever must wait for the device lets go first.
+// BasicLockable. Words: 0 free, 1 held, 2 held and somebody sleeps. Not recursive. Meant for
+// sections of some hundred nanoseconds; whoever must wait for the device lets go first.
 class SpinMutex {
  public:
   void lock() {
     uint32_t expected = 0;
     // acquire: partner is the release in unlock().
-    if (!word_.compare_exchange_strong(expected, 1, std::memory_order_acquire, std::memory_order_relaxed)) lock_slow();
+    if (!word_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+      lock_slow();
   }
   void unlock() {
     // release: partner is the acquire in lock() and lock_slow().

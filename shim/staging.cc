@@ -38,10 +38,12 @@ struct Flight {
 
 class Download {
  public:
-  Download(Session& session, Context* context, std::byte* to, uint64_t from, const StreamRef& stream)
+  Download(Session& session, Context* context, std::byte* to, uint64_t from,
+           const StreamRef& stream)
       : session_(session), context_(context), to_(to), from_(from), stream_(stream) {}
 
-  // Asks for one more piece. False when there is no room for it now (only if others are on their way) or at all.
+  // Asks for one more piece. False when there is no room for it now (only if others are on their
+  // way) or at all.
   bool start(uint64_t offset, uint64_t bytes) {
     Flight flight;
     flight.offset = offset;
@@ -56,7 +58,8 @@ class Download {
     args.stream = stream_.id;
     args.slab_offset = flight.piece.offset;
     std::lock_guard lock(session_.channel().lock());
-    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0) return false;
+    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0)
+      return false;
     flights_[(first_ + count_++) % kFlights] = flight;
     return true;
   }
@@ -69,7 +72,8 @@ class Download {
     protocol::Reply reply;
     const CUresult result = session_.finish(flight.slot, &reply);
     if (result == CUDA_SUCCESS) {
-      std::memcpy(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset, flight.bytes);
+      std::memcpy(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset,
+                  flight.bytes);
     }
     session_.channel().release_down(flight.piece);
     return result;
@@ -90,8 +94,8 @@ class Download {
 
 }  // namespace
 
-CUresult stage_to_device(Session& session, Context* context, uint64_t to, const void* from, uint64_t bytes,
-                         const StreamRef& stream) {
+CUresult stage_to_device(Session& session, Context* context, uint64_t to, const void* from,
+                         uint64_t bytes, const StreamRef& stream) {
   const auto* source = static_cast<const std::byte*>(from);
   wire::CopyToDeviceArgs args;
   args.stream = stream.id;
@@ -99,8 +103,9 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
   if (bytes <= protocol::kBlobInlineBytesMax) {
     args.destination = to;
     args.bytes = bytes;
-    return session.post(context, Op::kCopyToDevice, args, {source, bytes}, &stream) != 0 ? CUDA_SUCCESS
-                                                                                         : session.lost();
+    return session.post(context, Op::kCopyToDevice, args, {source, bytes}, &stream) != 0
+               ? CUDA_SUCCESS
+               : session.lost();
   }
   const uint64_t step = piece_bytes(session.channel().up_slab().size());
   for (uint64_t done = 0; done < bytes; done += step) {
@@ -115,8 +120,8 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
   return CUDA_SUCCESS;
 }
 
-CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from, uint64_t bytes,
-                           const StreamRef& stream) {
+CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from,
+                           uint64_t bytes, const StreamRef& stream) {
   session.stats().bytes_from_device += bytes;
   Download download(session, context, static_cast<std::byte*>(to), from, stream);
   const uint64_t step = piece_bytes(session.channel().down_slab().size());
@@ -134,7 +139,8 @@ CUresult stage_from_device(Session& session, Context* context, void* to, uint64_
   return result;
 }
 
-CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image, uint64_t bytes) {
+CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image,
+                     uint64_t bytes) {
   const auto* source = static_cast<const std::byte*>(image);
   const uint64_t step = piece_bytes(session.channel().up_slab().size());
   wire::ImageChunkArgs args;
@@ -144,7 +150,8 @@ CUresult stage_image(Session& session, Context* context, uint64_t upload, const 
     args.offset = done;
     args.bytes = std::min(step, bytes - done);
     if (args.bytes <= protocol::kBlobInlineBytesMax) {
-      if (session.post(context, Op::kImageChunk, args, {source + done, args.bytes}) == 0) return session.lost();
+      if (session.post(context, Op::kImageChunk, args, {source + done, args.bytes}) == 0)
+        return session.lost();
       continue;
     }
     const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {

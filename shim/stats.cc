@@ -10,14 +10,16 @@
 namespace vgpu::shim {
 
 std::string Stats::to_json() const {
-  std::string text = "{\"pid\":" + std::to_string(::getpid()) + ",\"records\":" + std::to_string(records) +
+  std::string text = "{\"pid\":" + std::to_string(::getpid()) +
+                     ",\"records\":" + std::to_string(records) +
                      ",\"round_trips\":" + std::to_string(round_trips) +
                      ",\"bytes_to_device\":" + std::to_string(bytes_to_device) +
                      ",\"bytes_from_device\":" + std::to_string(bytes_from_device) +
                      ",\"round_trips_by_op\":{\"Attach\":1";
   for (uint32_t op = 0; op < kOps; ++op) {
     if (trips_by_op[op] == 0) continue;
-    text += ",\"" + std::string(op_name(static_cast<uint16_t>(op))) + "\":" + std::to_string(trips_by_op[op]);
+    text += ",\"" + std::string(op_name(static_cast<uint16_t>(op))) +
+            "\":" + std::to_string(trips_by_op[op]);
   }
   return text + "}}\n";
 }

@@ -28,7 +28,8 @@ struct Stats {
   std::string to_json() const;
 };
 
-// Writes `stats` where VGPU_STATS says: "1" is stderr, anything else a file. Nothing when it is unset or "0".
+// Writes `stats` where VGPU_STATS says: "1" is stderr, anything else a file. Nothing when it is
+// unset or "0".
 void write_stats(const Stats& stats);
 
 }  // namespace vgpu::shim

@@ -9,7 +9,21 @@
 
 namespace vgpu::driver {
 
-using namespace vgpu::shim;  // NOLINT: every family file is one half of the shim
+using shim::Context;
+using shim::create_stream;
+using shim::destroy_stream;
+using shim::enter;
+using shim::Event;
+using shim::find_any_stream;
+using shim::find_stream;
+using shim::handle_of;
+using shim::id_of;
+using shim::kLegacyStreamId;
+using shim::Progress;
+using shim::Session;
+using shim::Stream;
+using shim::StreamRef;
+using shim::synchronize_stream;
 
 namespace {
 
@@ -33,7 +47,9 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int pr
   return result;
 }
 
-CUresult cuStreamCreate(CUstream* handle, unsigned int flags) { return driver::cuStreamCreateWithPriority(handle, flags, 0); }
+CUresult cuStreamCreate(CUstream* handle, unsigned int flags) {
+  return driver::cuStreamCreateWithPriority(handle, flags, 0);
+}
 
 CUresult cuStreamDestroy_v2(CUstream handle) {
   Session* session;
@@ -76,12 +92,16 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   Event* event = session->events.find(id_of(event_handle));
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != 0) return flags == static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-  if (event->recorded.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;  // never recorded: nothing to wait for
+  if (flags != 0)
+    return flags == static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL) ? CUDA_ERROR_NOT_SUPPORTED
+                                                                  : CUDA_ERROR_INVALID_VALUE;
+  if (event->recorded.load(std::memory_order_relaxed) == 0)
+    return CUDA_SUCCESS;  // never recorded: nothing to wait for
   wire::StreamWaitEventArgs args;
   args.stream = stream.id;
   args.event = event->id;
-  return session->post(context, Op::kStreamWaitEvent, args, {}, &stream) != 0 ? CUDA_SUCCESS : session->lost();
+  return session->post(context, Op::kStreamWaitEvent, args, {}, &stream) != 0 ? CUDA_SUCCESS
+                                                                              : session->lost();
 }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {
@@ -90,7 +110,8 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = stream.stream == nullptr ? static_cast<unsigned>(CU_STREAM_DEFAULT) : stream.stream->flags;
+  *flags =
+      stream.stream == nullptr ? static_cast<unsigned>(CU_STREAM_DEFAULT) : stream.stream->flags;
   return CUDA_SUCCESS;
 }
 
@@ -111,7 +132,8 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // The legacy stream of a context: an id that no created stream has.
-  *id = stream.stream == nullptr ? (context->unique_id << 32) | kLegacyStreamId : stream.stream->unique_id;
+  *id = stream.stream == nullptr ? (context->unique_id << 32) | kLegacyStreamId
+                                 : stream.stream->unique_id;
   return CUDA_SUCCESS;
 }
 

@@ -17,7 +17,9 @@ CUresult thread_stream(Session& session, Context* context, StreamRef* stream) {
     }
   }
   Stream* made = nullptr;
-  if (CUresult r = create_stream(session, context, CU_STREAM_DEFAULT, 0, true, &made); r != CUDA_SUCCESS) return r;
+  if (CUresult r = create_stream(session, context, CU_STREAM_DEFAULT, 0, true, &made);
+      r != CUDA_SUCCESS)
+    return r;
   state->default_streams.push_back({context, context->unique_id, made});
   *stream = {made->id, made};
   return CUDA_SUCCESS;
@@ -48,8 +50,8 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
   return CUDA_SUCCESS;
 }
 
-CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority, bool per_thread,
-                       Stream** stream) {
+CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
+                       bool per_thread, Stream** stream) {
   uint64_t id;
   {
     std::unique_lock lock(session.objects);
@@ -101,7 +103,8 @@ void end_default_streams(ThreadState* state) {
   Session* session = Process::session();
   if (session == nullptr || session->state() != CUDA_SUCCESS) return;
   for (const ThreadState::DefaultStream& known : state->default_streams) {
-    if (known.context->active.load(std::memory_order_acquire) && known.context_life == known.context->unique_id) {
+    if (known.context->active.load(std::memory_order_acquire) &&
+        known.context_life == known.context->unique_id) {
       destroy_stream(*session, known.stream);
     }
   }

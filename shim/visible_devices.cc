@@ -25,11 +25,14 @@ std::string uuid_text(const protocol::DeviceSnapshot& device) {
 // The device that one entry names; -1 for none.
 int device_of(std::string_view entry, const protocol::HelloReply& reply) {
   if (const auto number = parse_integer(entry)) {
-    return *number >= 0 && static_cast<uint64_t>(*number) < reply.devices.size() ? static_cast<int>(*number) : -1;
+    return *number >= 0 && static_cast<uint64_t>(*number) < reply.devices.size()
+               ? static_cast<int>(*number)
+               : -1;
   }
   if (entry.size() < 5 || entry.substr(0, 4) != "GPU-") return -1;
   for (size_t i = 0; i < reply.devices.size(); ++i) {
-    if (std::string_view(uuid_text(reply.devices[i])).substr(0, entry.size()) == entry) return static_cast<int>(i);
+    if (std::string_view(uuid_text(reply.devices[i])).substr(0, entry.size()) == entry)
+      return static_cast<int>(i);
   }
   return -1;
 }

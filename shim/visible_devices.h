@@ -7,8 +7,8 @@
 
 namespace vgpu::shim {
 
-// Drops from `reply` the devices that the environment hides. False when none is left. The list ends at the first
-// entry that names no device, as natively.
+// Drops from `reply` the devices that the environment hides. False when none is left. The list ends
+// at the first entry that names no device, as natively.
 bool device_is_visible(protocol::HelloReply& reply);
 
 }  // namespace vgpu::shim

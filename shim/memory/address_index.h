@@ -14,14 +14,16 @@
 namespace vgpu::shim {
 
 inline constexpr uint64_t kChunkShift = 21, kChunkBytes = uint64_t{1} << kChunkShift;
-inline constexpr uint64_t kUnitShift = 9, kUnitBytes = uint64_t{1} << kUnitShift;  // what small blocks are multiples of
+inline constexpr uint64_t kUnitShift = 9,
+                          kUnitBytes = uint64_t{1}
+                                       << kUnitShift;  // what small blocks are multiples of
 inline constexpr uint32_t kChunkUnits = 1u << (kChunkShift - kUnitShift);
 
 // What is in one chunk of small blocks: where blocks begin, and which.
 struct SmallChunk {
   uint64_t address = 0;
-  BlockIndex container = kNoBlock;   // the large block that this chunk is
-  uint32_t live = 0;                 // blocks in it that are given out
+  BlockIndex container = kNoBlock;  // the large block that this chunk is
+  uint32_t live = 0;                // blocks in it that are given out
   uint64_t starts[kChunkUnits / 64] = {};
   BlockIndex block_at[kChunkUnits] = {};
 
@@ -31,7 +33,8 @@ struct SmallChunk {
   BlockIndex find(uint64_t at) const;
 };
 
-// One word for each 2 MiB of a 47-bit address space, in memory that costs only where it is touched. Not thread-safe.
+// One word for each 2 MiB of a 47-bit address space, in memory that costs only where it is touched.
+// Not thread-safe.
 class AddressIndex {
  public:
   static constexpr uint64_t kAddressLimit = uint64_t{1} << 47;

@@ -20,20 +20,23 @@ enum class BlockState : uint8_t {
   kChunk,    // a large block that is cut into small ones
 };
 
-// One stretch of device memory. Neighbours are linked in address order while their memory is contiguous.
+// One stretch of device memory. Neighbours are linked in address order while their memory is
+// contiguous.
 struct Block {
   uint64_t address = 0;
   uint64_t bytes = 0;      // what it occupies
   uint64_t requested = 0;  // what the caller asked for (kLive)
-  uint64_t id = 0;         // unique over the life of the process (kLive): CU_POINTER_ATTRIBUTE_BUFFER_ID
-  uint64_t context = 0;    // owner (kLive)
-  BlockIndex previous = kNoBlock, next = kNoBlock;            // neighbours in address order
-  BlockIndex free_previous = kNoBlock, free_next = kNoBlock;  // list links (free list, or queue of pending ones)
+  uint64_t id = 0;  // unique over the life of the process (kLive): CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t context = 0;                             // owner (kLive)
+  BlockIndex previous = kNoBlock, next = kNoBlock;  // neighbours in address order
+  BlockIndex free_previous = kNoBlock,
+             free_next = kNoBlock;  // list links (free list, or queue of pending ones)
   BlockState state = BlockState::kUnused;
-  bool small = false;      // belongs to the arena of small blocks
+  bool small = false;  // belongs to the arena of small blocks
 };
 
-// Hands out descriptors by index; 0 is none. Not thread-safe. Grows by pages and gives nothing back.
+// Hands out descriptors by index; 0 is none. Not thread-safe. Grows by pages and gives nothing
+// back.
 class BlockPool {
  public:
   BlockPool() { grow(); }
@@ -47,7 +50,8 @@ class BlockPool {
   }
 
  private:
-  static constexpr uint32_t kPageShift = 9, kPageBlocks = 1u << kPageShift, kPageMask = kPageBlocks - 1;
+  static constexpr uint32_t kPageShift = 9, kPageBlocks = 1u << kPageShift,
+                            kPageMask = kPageBlocks - 1;
   void grow();
 
   std::vector<std::unique_ptr<Block[]>> pages_;

@@ -8,7 +8,9 @@
 namespace vgpu::shim {
 namespace {
 
-constexpr uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) & ~(step - 1); }
+constexpr uint64_t round_up(uint64_t value, uint64_t step) {
+  return (value + step - 1) & ~(step - 1);
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, uint64_t* addr
 CUresult DeviceMemory::free(uint64_t address) {
   std::unique_lock lock(mutex_);
   const BlockIndex index = index_.find(address);
-  if (index == kNoBlock || pool_[index].address != address || pool_[index].state != BlockState::kLive) {
+  if (index == kNoBlock || pool_[index].address != address ||
+      pool_[index].state != BlockState::kLive) {
     if (options_.mode != MemoryMode::kForwarded) return CUDA_ERROR_INVALID_VALUE;
     if (disown(address) == kNoBlock) return CUDA_ERROR_INVALID_VALUE;
     lock.unlock();

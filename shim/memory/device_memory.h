@@ -15,11 +15,13 @@
 
 namespace vgpu::shim {
 
-// What the allocator asks of the channel. Calls marked "waits" are made without the allocator's lock.
+// What the allocator asks of the channel. Calls marked "waits" are made without the allocator's
+// lock.
 class MemoryPort {
  public:
   virtual ~MemoryPort() = default;
-  // Bytes of memory that the worker has ready or has given already, counted from the start of the session.
+  // Bytes of memory that the worker has ready or has given already, counted from the start of the
+  // session.
   virtual uint64_t credit() = 0;
   // Asks until credit() reaches `total`; waits. OUT_OF_MEMORY when the grant does not reach.
   virtual CUresult request_credit(uint64_t total) = 0;
@@ -48,8 +50,9 @@ struct Allocation {
 
 // Thread-safe. One per device.
 //
-// Blocks of 2 MiB and more are cut from spans of backed memory in steps of 2 MiB; smaller ones in steps of 512 bytes from
-// 2 MiB chunks. Backing never goes away: a freed block returns to its free list as soon as the work that may touch it is past.
+// Blocks of 2 MiB and more are cut from spans of backed memory in steps of 2 MiB; smaller ones in
+// steps of 512 bytes from 2 MiB chunks. Backing never goes away: a freed block returns to its free
+// list as soon as the work that may touch it is past.
 class DeviceMemory {
  public:
   struct Options {
@@ -62,7 +65,8 @@ class DeviceMemory {
 
   // As cuMemAlloc: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY when nothing fits.
   CUresult allocate(uint64_t bytes, uint64_t context, uint64_t* address);
-  // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in modes A and B.
+  // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in
+  // modes A and B.
   CUresult free(uint64_t address);
   // The live allocation that holds `address`.
   bool find(uint64_t address, Allocation* allocation);
@@ -115,13 +119,14 @@ class DeviceMemory {
   FreeLists small_free_{pool_, kUnitShift};
   FreeLists large_free_{pool_, kChunkShift};
   std::deque<Batch> pending_;
-  std::deque<BlockIndex> foreign_;   // blocks that the driver placed (mode C, globals); few, searched linearly
-  BlockIndex tail_ = kNoBlock;       // last block of the span that ends at the frontier
-  uint64_t frontier_ = 0;            // first address of the range that was never backed
-  uint64_t mapped_ = 0;              // bytes backed so far
-  uint64_t used_ = 0;                // what cuMemGetInfo counts as taken
+  std::deque<BlockIndex>
+      foreign_;  // blocks that the driver placed (mode C, globals); few, searched linearly
+  BlockIndex tail_ = kNoBlock;  // last block of the span that ends at the frontier
+  uint64_t frontier_ = 0;       // first address of the range that was never backed
+  uint64_t mapped_ = 0;         // bytes backed so far
+  uint64_t used_ = 0;           // what cuMemGetInfo counts as taken
   uint64_t next_id_ = 0;
-  uint32_t empty_chunks_ = 0;        // chunks without any block, kept for the next small one
+  uint32_t empty_chunks_ = 0;  // chunks without any block, kept for the next small one
 };
 
 }  // namespace vgpu::shim

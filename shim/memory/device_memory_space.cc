@@ -1,5 +1,5 @@
-// The guest's device memory: spans, chunks, free lists and the queue of blocks that wait for work to be past.
-// SPDX-License-Identifier: Apache-2.0
+// The guest's device memory: spans, chunks, free lists and the queue of blocks that wait for work
+// to be past. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <mutex>
 
@@ -8,7 +8,8 @@
 namespace vgpu::shim {
 namespace {
 
-// A batch is closed with a fence when it holds so much, so that freed memory comes back without anybody asking.
+// A batch is closed with a fence when it holds so much, so that freed memory comes back without
+// anybody asking.
 constexpr uint64_t kBatchBytesMax = uint64_t{64} << 20;
 constexpr uint32_t kBatchBlocksMax = 256;
 constexpr uint64_t kLendBytesMin = uint64_t{64} << 20;  // mode B: what one slab holds at least
@@ -83,7 +84,8 @@ void DeviceMemory::release(BlockIndex index) {
 void DeviceMemory::release_large(BlockIndex index) {
   Block* block = &pool_[index];
   block->state = BlockState::kUnused;
-  if (const BlockIndex next = block->next; next != kNoBlock && pool_[next].state == BlockState::kFree) {
+  if (const BlockIndex next = block->next;
+      next != kNoBlock && pool_[next].state == BlockState::kFree) {
     large_free_.remove(next);
     block->bytes += pool_[next].bytes;
     block->next = pool_[next].next;
@@ -108,7 +110,8 @@ void DeviceMemory::release_small(BlockIndex index) {
   Block* block = &pool_[index];
   SmallChunk* chunk = index_.small_at(block->address);
   block->state = BlockState::kUnused;
-  if (const BlockIndex next = block->next; next != kNoBlock && pool_[next].state == BlockState::kFree) {
+  if (const BlockIndex next = block->next;
+      next != kNoBlock && pool_[next].state == BlockState::kFree) {
     small_free_.remove(next);
     chunk->clear_start(pool_[next].address);
     block->bytes += pool_[next].bytes;
@@ -144,11 +147,11 @@ bool DeviceMemory::return_chunk() {
   return true;
 }
 
-// Nothing fits `bytes`: tries what helps, cheapest first. Called with the lock held; lets go of it to wait.
+// Nothing fits `bytes`: tries what helps, cheapest first. Called with the lock held; lets go of it
+// to wait.
 DeviceMemory::Step DeviceMemory::make_room(uint64_t bytes) {
   if (bytes > kChunkBytes && return_chunk()) return Step::kRetry;
-  const Step grown =
-      options_.mode == MemoryMode::kMapped ? grow_mapped(bytes) : grow_lent(bytes);
+  const Step grown = options_.mode == MemoryMode::kMapped ? grow_mapped(bytes) : grow_lent(bytes);
   if (grown != Step::kExhausted) return grown;
   if (pending_.empty()) return Step::kExhausted;
   close_batch();

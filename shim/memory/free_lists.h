@@ -10,8 +10,9 @@
 
 namespace vgpu::shim {
 
-// Bins of free blocks; each power of two is split in four. Insert, remove and the usual find are O(1); a find that would
-// fail scans the bin of its own size before it says so, so that no block that fits is overlooked. Not thread-safe.
+// Bins of free blocks; each power of two is split in four. Insert, remove and the usual find are
+// O(1); a find that would fail scans the bin of its own size before it says so, so that no block
+// that fits is overlooked. Not thread-safe.
 class FreeLists {
  public:
   // `granule`: power of two; every size is a multiple of it.

@@ -49,7 +49,8 @@ TEST_F(ContextTest, EveryThreadHasItsOwnStack) {
 TEST_F(ContextTest, HandlesThatWereNeverContextsAreNotFound) {
   Context* a = table_.add_created(0, 0);
   EXPECT_EQ(table_.find(a->handle()), a);
-  for (const uint64_t garbage : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, a->id + 16, a->id ^ (uint64_t{1} << 40)}) {
+  for (const uint64_t garbage :
+       {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, a->id + 16, a->id ^ (uint64_t{1} << 40)}) {
     EXPECT_EQ(table_.find(handle_of<CUcontext>(garbage)), nullptr) << garbage;
   }
 }

@@ -330,7 +330,8 @@ TEST_F(DeviceMemoryTest, ManyThreadsTakeAndGiveAtOnce) {
       std::vector<uint64_t> mine;
       for (int i = 0; i < 20'000; ++i) {
         uint64_t address = 0;
-        if (mine.size() < 20 && memory_->allocate(1 + random() % 300'000, 7, &address) == CUDA_SUCCESS) {
+        if (mine.size() < 20 &&
+            memory_->allocate(1 + random() % 300'000, 7, &address) == CUDA_SUCCESS) {
           Allocation found;
           ASSERT_TRUE(memory_->find(address, &found));
           ASSERT_EQ(found.address, address);

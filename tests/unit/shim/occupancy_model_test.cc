@@ -7,7 +7,8 @@
 namespace vgpu::shim {
 namespace {
 
-// Compute capability 8.0: 64 warps, 32 blocks, 164 KiB of shared memory, 1 KiB of it reserved per block.
+// Compute capability 8.0: 64 warps, 32 blocks, 164 KiB of shared memory, 1 KiB of it reserved per
+// block.
 MultiprocessorLimits ampere() {
   MultiprocessorLimits limits;
   limits.compute_major = 8;
@@ -48,11 +49,11 @@ TEST(OccupancyModel, WarpsAndBlocksLimit) {
 
 TEST(OccupancyModel, RegistersLimit) {
   EXPECT_EQ(blocks(ampere(), 256, 64, 0), 4);
-  EXPECT_EQ(blocks(ampere(), 256, 65, 0), 3);    // rounds to 72 a thread: 28 warps
+  EXPECT_EQ(blocks(ampere(), 256, 65, 0), 3);  // rounds to 72 a thread: 28 warps
   EXPECT_EQ(blocks(ampere(), 256, 128, 0), 2);
   EXPECT_EQ(blocks(ampere(), 256, 255, 0), 1);
-  EXPECT_EQ(blocks(ampere(), 1024, 65, 0), 0);   // 1,024 threads of 72 do not fit 65,536
-  EXPECT_EQ(blocks(turing(), 128, 168, 0), 3);   // 12 warps of 5,376
+  EXPECT_EQ(blocks(ampere(), 1024, 65, 0), 0);  // 1,024 threads of 72 do not fit 65,536
+  EXPECT_EQ(blocks(turing(), 128, 168, 0), 3);  // 12 warps of 5,376
 }
 
 TEST(OccupancyModel, SharedMemoryLimit) {
