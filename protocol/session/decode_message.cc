@@ -33,13 +33,21 @@ size_t size_of(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// The verifier checks where a vector begins (4 bytes), not where its first 8-byte element lies.
+template <typename Vector>
+bool aligned(const Vector* vector) {
+  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(uint64_t) == 0;
+}
+
 Status take_device(const fb::Device& table, DeviceSnapshot* device) {
   if (!take_text(table.name(), kNameBytesMax, &device->name)) return malformed("device name");
   if (!take_text(table.pci_bus_id(), kNameBytesMax, &device->pci_bus_id)) {
     return malformed("PCI bus id");
   }
   if (size_of(table.attributes()) > kDeviceAttributesMax) return malformed("device attributes");
-  if (size_of(table.limits()) > kDeviceAttributesMax) return malformed("device limits");
+  if (size_of(table.limits()) > kDeviceAttributesMax || !aligned(table.limits())) {
+    return malformed("device limits");
+  }
   if (table.uuid() != nullptr) {
     std::copy_n(table.uuid()->bytes()->data(), device->uuid.size(), device->uuid.begin());
   }
@@ -83,7 +91,9 @@ Result<Message> decode_hello(const fb::Hello& table) {
   if (!take_text(table.shim_version(), kNameBytesMax, &hello.shim_version)) {
     return malformed("shim version");
   }
-  if (size_of(table.device_ranges()) > kRangesMax) return malformed("number of address ranges");
+  if (size_of(table.device_ranges()) > kRangesMax || !aligned(table.device_ranges())) {
+    return malformed("number of address ranges");
+  }
   if (table.device_ranges() != nullptr) {
     for (const fb::Range* range : *table.device_ranges()) {
       const AddressRange taken{range->base(), range->bytes()};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ constexpr AddressRange kRange{uint64_t{1} << 45, uint64_t{1} << 43};
 
 // The child: answers the first record, then only reads. Never returns.
 [[noreturn]] void run_worker(UniqueFd socket) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that fails leaves nothing behind
   HelloReply reply;
   reply.memory_bytes = 1 << 30;
   reply.device_range = kRange;
