@@ -9,15 +9,13 @@
 #include <memory>
 #include <vector>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
+#include "softgpu/exec/address_range.h"
 
 namespace vgpu::softgpu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kReservationBytes = 1ull << 40;
+constexpr uint64_t kReservationBytes = kAddressBytesMax;
 constexpr uint64_t kReservationBytesMin = 8ull << 30;
 // Below 2^47, where neither the loader, the heap nor the usual sanitizers put anything.
 constexpr uint64_t kCandidates[] = {0x3000'0000'0000, 0x1000'0000'0000, 0x5800'0000'0000};
@@ -26,30 +24,17 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-void* reserve_at(uint64_t hint, uint64_t bytes) {
-  const int flags =
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (hint != 0 ? MAP_FIXED_NOREPLACE : 0);
-  void* got = ::mmap(reinterpret_cast<void*>(hint), bytes, PROT_NONE, flags, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  if (hint != 0 && got != reinterpret_cast<void*>(hint)) {  // kernels before 4.17 take it as a hint
-    ::munmap(got, bytes);
-    return nullptr;
-  }
-  return got;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<MemorySpace>> MemorySpace::create(DeviceSegment* segment) {
   std::unique_ptr<MemorySpace> space(new MemorySpace(segment));
   for (uint64_t bytes = kReservationBytes; bytes >= kReservationBytesMin; bytes /= 2) {
-    void* got = nullptr;
+    uint64_t start = 0;
     for (const uint64_t hint : kCandidates) {
-      if ((got = reserve_at(hint, bytes)) != nullptr) break;
+      if ((start = claim_addresses(hint, bytes)) != 0) break;
     }
-    if (got == nullptr) got = reserve_at(0, bytes);
-    if (got == nullptr) continue;
-    const uint64_t start = reinterpret_cast<uint64_t>(got);
+    if (start == 0) start = claim_addresses(0, bytes);
+    if (start == 0) continue;
     space->base_ = start;
     space->bytes_ = bytes;
     const uint64_t first = round_up(start, kChunkBytes);

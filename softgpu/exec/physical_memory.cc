@@ -10,9 +10,7 @@
 #include <cerrno>
 #include <iterator>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
+#include "softgpu/exec/address_range.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -22,17 +20,6 @@ constexpr uint64_t kFileBytes =
 constexpr int kEmptyFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
-
-uint64_t map_empty(uint64_t hint, uint64_t bytes) {
-  void* got = ::mmap(pointer(hint), bytes, PROT_NONE,
-                     kEmptyFlags | (hint != 0 ? MAP_FIXED_NOREPLACE : 0), -1, 0);
-  if (got == MAP_FAILED) return 0;
-  if (hint != 0 && got != pointer(hint)) {
-    ::munmap(got, bytes);
-    return 0;
-  }
-  return reinterpret_cast<uint64_t>(got);
-}
 
 }  // namespace
 
@@ -45,6 +32,10 @@ Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(DeviceSegment* se
   }
   memory->free_[0] = kFileBytes;
   return memory;
+}
+
+PhysicalMemory::~PhysicalMemory() {
+  for (const auto& [address, bytes] : reservations_) ::munmap(pointer(address), bytes);
 }
 
 std::optional<uint64_t> PhysicalMemory::allocate(uint64_t bytes) {
@@ -96,9 +87,9 @@ uint64_t PhysicalMemory::bytes_of(uint64_t offset) const {
 
 uint64_t PhysicalMemory::reserve_addresses(uint64_t bytes, uint64_t alignment, uint64_t hint) {
   alignment = std::max(alignment, kGranularity);
-  uint64_t address = hint != 0 && hint % alignment == 0 ? map_empty(hint, bytes) : 0;
+  uint64_t address = hint != 0 && hint % alignment == 0 ? claim_addresses(hint, bytes) : 0;
   if (address == 0) {
-    const uint64_t wide = map_empty(0, bytes + alignment);
+    const uint64_t wide = claim_addresses(0, bytes + alignment);
     if (wide == 0) return 0;
     address = (wide + alignment - 1) / alignment * alignment;
     if (address != wide) ::munmap(pointer(wide), address - wide);

@@ -22,6 +22,7 @@ inline constexpr uint64_t kGranularity = 2ull
 class PhysicalMemory {
  public:
   static Result<std::unique_ptr<PhysicalMemory>> create(DeviceSegment* segment);
+  ~PhysicalMemory();
 
   // cuMemCreate: offset of new zeroed memory in the file; nullopt when the device has no more.
   // Referenced once.

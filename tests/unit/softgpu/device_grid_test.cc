@@ -37,7 +37,7 @@ int note_block(WarpContext* c) {
 }
 
 int wait_for_gate(WarpContext* c) {
-  if (*c->stop != 0) return kWarpStopped;
+  if (__atomic_load_n(c->stop, __ATOMIC_RELAXED) != 0) return kWarpStopped;
   if (c->resume == 0) {
     c->resume = 1;
     board_of(c).started.fetch_add(1);

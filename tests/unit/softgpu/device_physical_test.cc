@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "softgpu/exec/address_range.h"
+
 namespace vgpu::softgpu {
 namespace {
 
@@ -28,7 +30,9 @@ class PhysicalMemoryTest : public ::testing::Test {
 TEST_F(PhysicalMemoryTest, HonoursAFreeHintAndAnswersWhenItIsTaken) {
   const uint64_t hint = 0x2400'0000'0000;
   const uint64_t first = memory_->reserve_addresses(16 * kUnit, 0, hint);
-  EXPECT_EQ(first, hint);
+  if (kAddressesOfOurChoice) {
+    EXPECT_EQ(first, hint);
+  }
   const uint64_t second = memory_->reserve_addresses(16 * kUnit, 0, hint);
   EXPECT_NE(second, 0u);
   EXPECT_NE(second, hint);
