@@ -13,6 +13,7 @@ std::string Stats::to_json() const {
   std::string text = "{\"pid\":" + std::to_string(::getpid()) +
                      ",\"records\":" + std::to_string(records) +
                      ",\"round_trips\":" + std::to_string(round_trips) +
+                     ",\"launches\":" + std::to_string(launches) +
                      ",\"bytes_to_device\":" + std::to_string(bytes_to_device) +
                      ",\"bytes_from_device\":" + std::to_string(bytes_from_device) +
                      ",\"round_trips_by_op\":{\"Attach\":1";

@@ -13,13 +13,14 @@ namespace vgpu::shim {
 
 // Counters; the channel's lock guards them, reading at exit does not matter.
 struct Stats {
-  uint64_t records = 0, round_trips = 1;  // attaching is the first round trip
+  uint64_t records = 0, round_trips = 1, launches = 0;  // attaching is a round trip
   uint64_t bytes_to_device = 0, bytes_from_device = 0;
   static constexpr uint32_t kOps = 0x1700;
   std::array<uint32_t, kOps> trips_by_op{};
 
   void record(Op op, bool waits) {
     ++records;
+    launches += op == Op::kLaunch ? 1 : 0;
     if (!waits) return;
     ++round_trips;
     if (const auto number = static_cast<uint32_t>(op); number < kOps) ++trips_by_op[number];

@@ -3,7 +3,9 @@
 #include "tools/vgpu/bench.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "tools/vgpu/child.h"
 
@@ -12,9 +14,23 @@ namespace {
 
 constexpr int kExitInterrupted = 130;
 
+constexpr double kQuietLoad = 0.3;  // runnable threads per core, before we start
+
+// Others that use the CPUs make every figure worse: said before and kept with the figures.
+void note_load(Figures* figures) {
+  double load = 0;
+  if (::getloadavg(&load, 1) != 1) return;
+  (*figures)["load_before"] = load;
+  if (load / std::thread::hardware_concurrency() <= kQuietLoad) return;
+  std::printf(
+      "warning: this machine is busy (load average %.1f on %u cores): figures will be worse\n",
+      load, std::thread::hardware_concurrency());
+}
+
 int measure(const BenchOptions& options, const Supervisor& supervisor) {
   Figures figures;
   std::vector<std::string> problems;
+  note_load(&figures);
   measure_guests(options, supervisor, &figures, &problems);
   std::printf("measuring raw ring, futex and spin ...\n");
   std::fflush(stdout);

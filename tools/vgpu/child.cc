@@ -88,8 +88,16 @@ Supervisor::Supervisor() {
 
 Supervisor::~Supervisor() {
   end_descendants();
+  while (take_signal()) {
+    // One that is still pending would end us as soon as it is let through.
+  }
   const sigset_t set = interrupting_signals();
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+bool Supervisor::take_signal() const {
+  signalfd_siginfo info;
+  return ::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info));
 }
 
 int Supervisor::end_descendants() {
@@ -182,7 +190,7 @@ void wait_for(const std::vector<Child*>& children, int timeout_ms, const Supervi
     }
     const int left = now >= limit ? 1000 : static_cast<int>((limit - now) / 1'000'000) + 1;
     ::poll(polled.data(), polled.size(), left);
-    if ((polled[0].revents & POLLIN) != 0) throw Interrupted();
+    if (supervisor.take_signal()) throw Interrupted();
   }
 }
 
@@ -195,7 +203,7 @@ ChildOutcome run_child(const std::vector<std::string>& command, const Environmen
 
 void pause_ms(int timeout_ms, const Supervisor& supervisor) {
   pollfd polled = {supervisor.signals(), POLLIN, 0};
-  if (::poll(&polled, 1, timeout_ms) > 0) throw Interrupted();
+  if (::poll(&polled, 1, timeout_ms) > 0 && supervisor.take_signal()) throw Interrupted();
 }
 
 }  // namespace vgpu::tools

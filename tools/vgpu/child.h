@@ -31,6 +31,8 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   int signals() const { return signals_.get(); }
+  // Takes one signal that has come; false when there is none. A second Ctrl-C is a second signal.
+  bool take_signal() const;
   // Waits for every process that descends from us; kills what is left after kGraceMs. Returns how
   // many had to be killed.
   static int end_descendants();
