@@ -88,16 +88,10 @@ CUresult cuStreamSynchronize(CUstream handle) {
 CUresult cuStreamQuery(CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
-  softgpu::GridManagement& management = stream->context->device().management();
-  const auto done = [&] {
-    return stream->queue->legacy ? management.nothing_before(*stream->queue)
-                                 : stream->queue->idle();
-  };
-  if (!done()) {
-    // Whoever has seen the stream's last event must find the stream idle too.
-    management.settle();
-    if (!done()) return CUDA_ERROR_NOT_READY;
-  }
+  const bool done = stream->queue->legacy
+                        ? stream->context->device().management().nothing_before(*stream->queue)
+                        : stream->queue->idle();
+  if (!done) return CUDA_ERROR_NOT_READY;
   return stream->channel->sticky();
 }
 

@@ -132,6 +132,13 @@ void GridManagement::finish_front(StreamQueue& queue) {
   const auto unblock = [this](Command* waiter) {
     if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
   };
+  // Counts before events: whoever has seen a stream's last event finds the stream idle too.
+  if (queue.blocking) queue.channel->blocking_outstanding.fetch_sub(1, std::memory_order_release);
+  queue.completed.store(command->ordinal, std::memory_order_seq_cst);
+  if (queue.sleepers.load(std::memory_order_seq_cst) != 0) {
+    queue.completion_word.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(&queue.completion_word);
+  }
   if (command->record != nullptr) {
     EventPoint& point = *command->record;
     point.time_ns = monotonic_ns();
@@ -139,12 +146,6 @@ void GridManagement::finish_front(StreamQueue& queue) {
     if (point.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(&point.reached);
     for (Command* waiter : point.blocked) unblock(waiter);
     point.blocked.clear();
-  }
-  if (queue.blocking) queue.channel->blocking_outstanding.fetch_sub(1, std::memory_order_release);
-  queue.completed.store(command->ordinal, std::memory_order_seq_cst);
-  if (queue.sleepers.load(std::memory_order_seq_cst) != 0) {
-    queue.completion_word.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(&queue.completion_word);
   }
   std::erase_if(queue.waiters, [&](const OrdinalWaiter& waiter) {
     if (waiter.ordinal > command->ordinal) return false;

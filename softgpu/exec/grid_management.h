@@ -31,9 +31,6 @@ class GridManagement {
   uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
   // An engine has finished a command (which is destroyed here).
   void complete(Command* command);
-  // Returns once every completion that has begun is published whole: an event's word is stored
-  // before its queue's count. Takes the lock for a moment.
-  void settle() { std::lock_guard<std::mutex> lock(mutex_); }
   // True when a command submitted to `queue` now would start at once.
   bool nothing_before(const StreamQueue& queue) const;
 
