@@ -17,7 +17,8 @@ PROGRAMS = [
     ["ls", "/"],
     [sys.executable, "-c", "print(sum(range(10)))"],
     [sys.executable, "-c", LOOK],
-    [sys.executable, "-c", "import os; p = os.fork(); os._exit(3) if p == 0 else print(os.wait()[1])"],
+    [sys.executable, "-c",
+     "import os; p = os.fork(); os._exit(3) if p == 0 else print(os.wait()[1])"],
 ]
 
 
@@ -43,7 +44,8 @@ def main():
     status, out, err = run([sys.executable, "-c", code], library)
     if status != 0 or out != b"100\n" or err.count(b"\n") != 1 or b"/nonexistent/vgpu" not in err:
         faults.append(f"no server: {status} {out} {err}")
-    dynamic = subprocess.run([readelf, "-d", library], capture_output=True, text=True, check=True).stdout
+    dynamic = subprocess.run([readelf, "-d", library], capture_output=True, text=True,
+                             check=True).stdout
     needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
     if not needed <= LIBC:
         faults.append(f"needs more than libc: {sorted(needed - LIBC)}")
