@@ -1,5 +1,7 @@
 // Streams: cuStream*.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <cuda.h>
 #include <cudaProfiler.h>
 
@@ -41,6 +43,9 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int pr
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  int least = 0, greatest = 0;
+  if (CUresult r = cuCtxGetStreamPriorityRange(&least, &greatest); r != CUDA_SUCCESS) return r;
+  priority = std::clamp(priority, greatest, least);  // lower numbers go first
   Stream* stream = nullptr;
   const CUresult result = create_stream(*session, context, flags, priority, false, &stream);
   if (result == CUDA_SUCCESS) *handle = handle_of<CUstream>(stream->id);

@@ -155,8 +155,8 @@ CUresult cuDeviceGetExecAffinitySupport(int* value, CUexecAffinityType type, CUd
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format,
-                                            unsigned channels, CUdevice device) {
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format, unsigned channels,
+                                            CUdevice device) {
   // The architecture's limit for textures on linear memory, whatever the texel.
   constexpr size_t kTexelsMax = size_t{1} << 28;
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;

@@ -41,8 +41,10 @@ def wrong_program(folder):
 
 
 def interrupted(folder):
+    # A shell's background job ignores SIGINT, and so would everything that it starts.
     process = subprocess.Popen([VGPU, "demo", "--rounds", "100"], env=environment(TMPDIR=folder),
-                               stdout=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     until(lambda: "round 1" in process.stdout.readline(), "the first round")
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)[0]
