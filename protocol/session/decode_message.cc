@@ -36,7 +36,8 @@ size_t size_of(const Vector* vector) {
 // The verifier checks where a vector begins (4 bytes), not where its first 8-byte element lies.
 template <typename Vector>
 bool aligned(const Vector* vector) {
-  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(uint64_t) == 0;
+  return size_of(vector) == 0 ||
+         reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(uint64_t) == 0;
 }
 
 Status take_device(const fb::Device& table, DeviceSnapshot* device) {
