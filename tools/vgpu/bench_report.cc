@@ -100,6 +100,8 @@ std::vector<BenchRow> judge_figures(const Figures& figures) {
             duration_text, "");
   judge.row("attach to a waiting worker, null driver", "null.attach_ns", 5e6, false, "<= 5 ms",
             duration_text, "");
+  judge.plain("copy to device, 1 MiB, first of a process", "soft.first_to_device_bytes_per_s",
+              bandwidth);
   judge.plain("launch, guest CPU, software GPU", "soft.launch_cpu_ns", duration_text);
   judge.plain("launches through the software GPU", "soft.launch_records_per_s", rate);
   judge.plain("futex exchange without pauses", "raw_futex_busy_ns", duration_text);
