@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "softgpu/exec/address_range.h"
@@ -106,11 +107,27 @@ void MemorySpace::free_large(uint64_t address, uint64_t bytes) {
 }
 
 bool MemorySpace::add_chunk() {
-  const uint64_t address = allocate_large(kChunkBytes);
+  uint64_t address = 0;
+  if (spare_chunk_ != 0 && segment_->reserve(kChunkBytes)) {
+    address = std::exchange(spare_chunk_, 0);
+  } else {
+    address = allocate_large(kChunkBytes);
+  }
   if (address == 0) return false;
   free_small_[address] = kChunkBytes;
   small_by_size_.insert({kChunkBytes, address});
   return true;
+}
+
+// One empty chunk is kept for the next small block, so that a program that takes and returns one
+// block over and over does not pay for pages each time. It belongs to nobody meanwhile.
+void MemorySpace::free_chunk(uint64_t address) {
+  if (spare_chunk_ != 0) {
+    free_large(address, kChunkBytes);
+    return;
+  }
+  spare_chunk_ = address;
+  segment_->release(kChunkBytes);
 }
 
 void MemorySpace::drop_free_block(std::map<uint64_t, uint64_t>::iterator block) {
@@ -155,7 +172,7 @@ void MemorySpace::free_small(uint64_t address, uint64_t bytes) {
     }
   }
   if (bytes == kChunkBytes) {
-    free_large(address, kChunkBytes);
+    free_chunk(address);
     return;
   }
   free_small_[address] = bytes;

@@ -33,7 +33,8 @@ struct MemoryRange {
 };
 
 // Allocator and interval map of one device. Thread-safe. What is freed goes back to the system;
-// large blocks become inaccessible at once, small ones when their 2 MiB chunk is empty.
+// large blocks become inaccessible at once, small ones when their 2 MiB chunk is empty and another
+// empty one is kept.
 class MemorySpace {
  public:
   // Reserves the address range. `segment` outlives this object.
@@ -71,6 +72,7 @@ class MemorySpace {
   void free_small(uint64_t address, uint64_t bytes);
   void free_large(uint64_t address, uint64_t bytes);
   bool add_chunk();
+  void free_chunk(uint64_t address);
   uint64_t take_pages(uint64_t bytes);
   void give_pages(uint64_t address, uint64_t bytes);
   void drop_free_block(std::map<uint64_t, uint64_t>::iterator block);
@@ -84,6 +86,7 @@ class MemorySpace {
   std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes, never adjacent
   std::map<uint64_t, uint64_t> free_small_;  // address -> bytes, never adjacent within a chunk
   std::set<std::pair<uint64_t, uint64_t>> small_by_size_;  // (bytes, address) of the same blocks
+  uint64_t spare_chunk_ = 0;  // accessible, not in the ledger; 0 = none
   uint64_t next_id_ = 1;
 };
 

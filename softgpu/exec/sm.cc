@@ -26,6 +26,7 @@ void Sm::loop() {
     const bool may_start = fetch();
     if (!may_start && residents_.empty()) {
       drop_token();
+      distributor_->linger(seen);
       distributor_->wait(seen, -1);
       continue;
     }

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/futex.h"
 
 namespace vgpu::softgpu {
+namespace {
+constexpr int kLingerSpins = 1000;
+}  // namespace
 
 void WorkDistributor::publish_top() {
   top_priority_.store(active_.empty() ? INT_MAX : active_.front()->priority,
@@ -51,6 +55,10 @@ void WorkDistributor::wait(uint32_t seen, int64_t timeout_ns) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   if (word_.load(std::memory_order_seq_cst) == seen) futex_wait(&word_, seen, timeout_ns);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void WorkDistributor::linger(uint32_t seen) const {
+  for (int spin = 0; spin < kLingerSpins && version() == seen; ++spin) cpu_relax();
 }
 
 }  // namespace vgpu::softgpu

@@ -38,6 +38,8 @@ class WorkDistributor {
   // Sleeps until something is added after `seen` was read. Idle SMs cost no CPU here.
   uint32_t version() const { return word_.load(std::memory_order_seq_cst); }
   void wait(uint32_t seen, int64_t timeout_ns);
+  // Looks for something new for some microseconds: waking a sleeper takes longer than many kernels.
+  void linger(uint32_t seen) const;
 
  private:
   void publish_top();
