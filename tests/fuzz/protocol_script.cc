@@ -146,4 +146,23 @@ bool run_control_script(std::span<const uint8_t> bytes) {
   return true;
 }
 
+std::vector<std::vector<uint8_t>> control_seeds() {
+  Hello hello;
+  hello.executable = "app";
+  hello.device_ranges = {{1 << 30, 1 << 21}, {1 << 30, 1 << 22}};
+  HelloReply reply;
+  reply.memory_bytes = 1;
+  reply.devices.resize(2);
+  reply.devices[0].attributes = {1, 2, 3};
+  reply.devices[1].limits = {1024, 8192};
+  InfoReply info;
+  info.guests.resize(3);
+  info.devices.resize(1);
+  const Message messages[] = {hello,        reply,        info, Refusal{2, "no"}, StopRequest{true},
+                              StopReply{1}, InfoRequest{}};
+  std::vector<std::vector<uint8_t>> seeds;
+  for (const Message& message : messages) seeds.push_back(encode_message(message));
+  return seeds;
+}
+
 }  // namespace vgpu::protocol

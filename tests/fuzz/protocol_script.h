@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace vgpu::protocol {
 
@@ -16,6 +17,9 @@ uint64_t run_ring_script(std::span<const uint8_t> bytes);
 // The bytes are one control message. Whatever is accepted must survive being sent on. Returns
 // whether it was accepted.
 bool run_control_script(std::span<const uint8_t> bytes);
+
+// Real messages, encoded: where mutations start from. One of each kind.
+std::vector<std::vector<uint8_t>> control_seeds();
 
 }  // namespace vgpu::protocol
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "protocol/ring/record.h"
-#include "protocol/session/messages.h"
 #include "tests/fuzz/protocol_script.h"
 
 namespace vgpu::protocol {
@@ -35,22 +34,11 @@ TEST(RingFuzz, RandomScripts) {
 }
 
 TEST(ControlFuzz, MutationsOfRealMessages) {
-  Hello hello;
-  hello.executable = "app";
-  hello.device_ranges = {{1 << 30, 1 << 21}, {1 << 30, 1 << 22}};
-  HelloReply reply;
-  reply.memory_bytes = 1;
-  reply.devices.resize(2);
-  reply.devices[0].attributes = {1, 2, 3};
-  InfoReply info;
-  info.guests.resize(3);
-  info.devices.resize(1);
-  const std::vector<Message> seeds = {
-      hello, reply, info, Refusal{2, "no"}, StopRequest{true}, StopReply{1}, InfoRequest{}};
+  const std::vector<std::vector<uint8_t>> seeds = control_seeds();
   std::mt19937_64 random(2);
   int accepted = 0;
   for (int i = 0; i < 100'000; ++i) {
-    std::vector<uint8_t> bytes = encode_message(seeds[random() % seeds.size()]);
+    std::vector<uint8_t> bytes = seeds[random() % seeds.size()];
     for (uint64_t flips = random() % 4; flips != 0; --flips) {
       bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
     }
