@@ -82,6 +82,11 @@ Status DeviceSegment::join(const DeviceConfig& config) {
   Result<Mapping> memory = Mapping::map_shared(fd_.get(), sizeof(SegmentLayout));
   if (!memory.ok()) return memory.status();
   mapping_ = std::move(memory).value();
+  // A mapping keeps the file open, and with it our locks: a forked child must not inherit it, or a
+  // killed process would seem alive for as long as its child runs.
+  if (::madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK) < 0) {
+    return Status::from_errno(errno, "madvise of the device segment");
+  }
   layout_ = reinterpret_cast<SegmentLayout*>(mapping_.data());
   if (layout_->magic == 0) {  // ours to fill: also when a creator died before this point
     layout_->version = kVersion;
@@ -122,6 +127,7 @@ DeviceSegment::~DeviceSegment() {
 
 void DeviceSegment::abandon_after_fork() {
   mark_ = 0;
+  layout_ = nullptr;
   fd_.reset();
 }
 

@@ -57,7 +57,8 @@ class DeviceSegment {
   void release_token(uint32_t token);
   bool tokens_wanted() const { return layout_->token_wanted.load(std::memory_order_relaxed) != 0; }
 
-  // In a forked child: gives up the inherited descriptor (the slot stays the parent's).
+  // In a forked child: gives up the inherited descriptor (the slot stays the parent's). The mapping
+  // is not inherited; nothing may be called afterwards.
   void abandon_after_fork();
 
  private:

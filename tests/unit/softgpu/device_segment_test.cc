@@ -39,14 +39,19 @@ class DeviceSegmentTest : public ::testing::Test {
   }
 
   // A process that takes memory and a token, says so, and waits to be killed.
-  pid_t start_holder(uint64_t bytes, bool token) {
+  pid_t start_holder(uint64_t bytes, bool token, bool with_child = false) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      ::setpgid(0, 0);  // so that the test can end its child too
       auto segment = DeviceSegment::open(config_);
       if (!segment.ok() || !(*segment)->reserve(bytes)) ::_exit(1);
       if (token) (*segment)->acquire_token(0);
+      if (with_child && ::fork() == 0) {
+        (*segment)->abandon_after_fork();  // as the driver's fork handler does
+        for (;;) ::pause();
+      }
       if (::write(ready[1], "r", 1) != 1) ::_exit(1);
       for (;;) ::pause();
     }
@@ -95,6 +100,16 @@ TEST_F(DeviceSegmentTest, AKilledOwnersMemoryComesBack) {
   kill_hard(child);
   EXPECT_TRUE(survivor->reserve(60 * kMiB)) << "refused because of a dead process";
   EXPECT_EQ(survivor->used_bytes(), 60 * kMiB);
+}
+
+TEST_F(DeviceSegmentTest, AForkedChildKeepsNothingAlive) {
+  const auto survivor = open();
+  const pid_t child = start_holder(50 * kMiB, true, true);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(survivor->used_bytes(), 0u);
+  EXPECT_TRUE(survivor->reserve(64 * kMiB));
+  ::kill(-child, SIGKILL);
 }
 
 TEST_F(DeviceSegmentTest, AKilledOwnersTokenComesBack) {
