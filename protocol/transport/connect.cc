@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/transport/connect.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <cstdio>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -135,12 +138,24 @@ Result<UniqueFd> listen_unix(const std::string& path, unsigned mode) {
   if (errno == ECONNREFUSED) ::unlink(path.c_str());
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  // The socket gets its name only once it listens: whoever sees it can connect, and the permission
+  // is never wider than asked.
+  const std::string starting =
+      path.substr(0, path.rfind('/') + 1) + ".v" + std::to_string(getpid());
+  sockaddr_un first{};
+  if (!fill(starting, &first)) return too_long(starting);
+  ::unlink(starting.c_str());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&first), sizeof(first)) != 0) {
     return Status::from_errno(errno, ("bind unix:" + path).c_str());
   }
-  // Nobody can connect before listen(), so the permission is never wider than asked.
-  if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno, "chmod");
-  if (::listen(fd.get(), 128) != 0) return Status::from_errno(errno, "listen");
+  const bool ready =
+      ::chmod(starting.c_str(), mode) == 0 && ::listen(fd.get(), 128) == 0 &&
+      ::renameat2(AT_FDCWD, starting.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
+  if (!ready) {
+    const int why = errno;
+    ::unlink(starting.c_str());
+    return Status::from_errno(why, ("listen unix:" + path).c_str());
+  }
   return fd;
 }
 
