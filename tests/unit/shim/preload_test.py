@@ -11,7 +11,8 @@ LIBC = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1
 LOOK = ("import os\n"
         "print(len(os.listdir('/proc/self/task')), sorted(os.readlink('/proc/self/fd/' + f)"
         " for f in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + f))[3:])\n"
-        "print('2000' in open('/proc/self/maps').read().split('-')[0])\n")
+        # No range for device memory is claimed; other addresses differ from run to run.
+        "print(any(m.startswith('200000000000-') for m in open('/proc/self/maps')))\n")
 PROGRAMS = [
     ["bash", "-c", "for i in 1 2 3; do echo $i; done; (echo child); exit 7"],
     ["ls", "/"],
