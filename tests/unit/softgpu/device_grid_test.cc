@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -55,7 +56,22 @@ int meet(WarpContext* c) {
   return board.arrived.load() >= c->nctaid[0] ? kWarpFinished : kWarpYielded;
 }
 
+// Kernels outlive their grids: they stay until the program ends.
+CompiledKernel* keep_kernel() {
+  static auto* const mutex = new std::mutex();
+  static auto* const kept = new std::deque<CompiledKernel>();
+  std::lock_guard<std::mutex> lock(*mutex);
+  return &kept->emplace_back();
+}
+
 int trap(WarpContext*) { return kWarpTrapped; }
+
+// What the device's threads may look at stays until the program ends.
+template <typename T>
+T* kept(std::unique_ptr<T> object) {
+  static auto* const all = new std::deque<std::unique_ptr<T>>();
+  return all->emplace_back(std::move(object)).get();
+}
 
 class GridTest : public ::testing::Test {
  protected:
@@ -66,7 +82,7 @@ class GridTest : public ::testing::Test {
     config.sms = sms;
     config.contrary = contrary;
     // Its threads never end, so the device never does.
-    device_ = std::move(Device::create(std::move(config))).value().release();
+    device_ = kept(std::move(Device::create(std::move(config))).value());
     ASSERT_TRUE(device_->ensure_sms());
     legacy_ = open(true, true);
   }
@@ -77,7 +93,7 @@ class GridTest : public ::testing::Test {
 
   uint64_t launch(const std::shared_ptr<StreamQueue>& queue, int (*entry)(WarpContext*), Dim3 grid,
                   uint32_t tag = 0) {
-    auto* kernel = new CompiledKernel();  // outlives the grid
+    CompiledKernel* const kernel = keep_kernel();
     kernel->entry = entry;
     kernel->name = "fake";
     auto made = std::make_unique<Grid>();
@@ -110,8 +126,9 @@ class GridTest : public ::testing::Test {
   }
 
   Device* device_ = nullptr;
-  Channel* const channel_ = new Channel();  // seen by the device's threads, as the board is
-  Board* const board_ = new Board();
+  // Seen by the device's threads, which never end.
+  Channel* const channel_ = kept(std::make_unique<Channel>());
+  Board* const board_ = kept(std::make_unique<Board>());
   std::shared_ptr<StreamQueue> legacy_;
 };
 
@@ -240,7 +257,7 @@ TEST_F(GridTest, AFaultEndsItsChannelAndNoOther) {
   management().wait_for(*stream, after);
   EXPECT_EQ(channel_->sticky(), CUDA_ERROR_LAUNCH_FAILED);
   EXPECT_TRUE(board_->order.empty()) << "work behind a fault ran";
-  auto* other = new Channel();
+  Channel* const other = kept(std::make_unique<Channel>());
   management().open_queue(other, true, true, 0);
   const auto healthy = management().open_queue(other, false, false, 0);
   management().wait_for(*healthy, launch(healthy, note_block, {1, 1, 1}));

@@ -48,11 +48,10 @@ class DeviceSegmentTest : public ::testing::Test {
       auto segment = DeviceSegment::open(config_);
       if (!segment.ok() || !(*segment)->reserve(bytes)) ::_exit(1);
       if (token) (*segment)->acquire_token(0);
-      if (with_child && ::fork() == 0) {
-        (*segment)->abandon_after_fork();  // as the driver's fork handler does
-        for (;;) ::pause();
-      }
-      if (::write(ready[1], "r", 1) != 1) ::_exit(1);
+      // The grandchild does as the driver's fork handler, and only then is all ready.
+      const bool speaks = !with_child || ::fork() == 0;
+      if (with_child && speaks) (*segment)->abandon_after_fork();
+      if (speaks && ::write(ready[1], "r", 1) != 1) ::_exit(1);
       for (;;) ::pause();
     }
     ::close(ready[1]);
