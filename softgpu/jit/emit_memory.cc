@@ -33,8 +33,6 @@ Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
     return a;
   }
   Value* window = shared ? context_field(offsetof(WarpContext, shared), int_type(64)) : i64(0);
-  const Value* base_known = nullptr;
-  (void)base_known;
   if (o.reg < 0) {
     a.lane0 = b_.CreateAdd(i64(static_cast<uint64_t>(o.integer)), window);
     return a;

@@ -73,13 +73,11 @@ class Emitter {
   // emit_control.cc: blocks, suspension
   void block_body(int b);
   void terminate(int b);
-  void branch_to(int b, const std::vector<int>& candidates, Value* mask_if_single);
   void add_pending(int b, Value* mask);
   void dispatch(const std::vector<int>& candidates, bool highest_first = false);
   void barrier_end(int b, const Instruction& in);
   void poll(int b, const std::vector<int>& candidates);
   void suspend(const std::vector<int>& blocks, int code, const std::vector<int>& parked);
-  void restore(const std::vector<int>& blocks, llvm::BasicBlock* from);
   std::vector<int> frontier_of(int b) const;
   void emit_guarded(const Instruction& in);
   void emit_plain(const Instruction& in);
