@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "softgpu/jit/engine.h"
 #include "softgpu/passes/kernel.h"
@@ -54,8 +55,10 @@ struct LoadedCode::State {
   std::shared_ptr<const Program> program;
   SymbolResolver resolver;
   std::mutex mutex;
-  std::map<std::pair<uint32_t, bool>, std::unique_ptr<CompiledKernel>>
-      kernels;  // by index and full_rows
+  // By index, lanes and full_rows.
+  std::map<std::tuple<uint32_t, unsigned, bool>, std::unique_ptr<CompiledKernel>> kernels;
+
+  const CompiledKernel* compile(uint32_t index, const Variant& variant, Diagnostic* error);
 };
 
 LoadedCode::LoadedCode() : state_(std::make_unique<State>()) {}
@@ -71,19 +74,26 @@ std::unique_ptr<LoadedCode> LoadedCode::load(std::shared_ptr<const Program> prog
 
 const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& block,
                                           Diagnostic* error) {
-  std::lock_guard lock(state_->mutex);
-  const Variant variant{block.x % 32 == 0};
-  auto& slot = state_->kernels[{kernel_index, variant.full_rows}];
+  return state_->compile(kernel_index, {block.x % 32 == 0, 32}, error);
+}
+
+const CompiledKernel* LoadedCode::compile_for_one_lane(uint32_t kernel_index, Diagnostic* error) {
+  return state_->compile(kernel_index, {false, 1}, error);
+}
+
+const CompiledKernel* LoadedCode::State::compile(uint32_t index, const Variant& variant,
+                                                 Diagnostic* error) {
+  std::lock_guard lock(mutex);
+  auto& slot = kernels[{index, variant.lanes, variant.full_rows}];
   if (slot != nullptr) return slot.get();
-  const KernelInfo& info = state_->program->kernels()[kernel_index];
-  const ptx::Module& module = state_->program->module();
+  const KernelInfo& info = program->kernels()[index];
+  const ptx::Module& module = program->module();
   const ptx::Function& function = module.functions[module.function_index.at(info.name)];
   Kernel kernel;
   if (!build_kernel(module, function, &kernel, error)) return nullptr;
   analyse(&kernel, variant);
   auto compiled = std::make_unique<CompiledKernel>();
-  if (!Engine::instance().compile(kernel, variant, state_->resolver, compiled.get(), error))
-    return nullptr;
+  if (!Engine::instance().compile(kernel, variant, resolver, compiled.get(), error)) return nullptr;
   compiled->name = info.name;
   compiled->shared_bytes = info.static_shared_bytes;
   compiled->local_bytes = (kernel.function.local_bytes + 15) / 16 * 16;

@@ -102,6 +102,9 @@ class LoadedCode {
   // The kernel for blocks of this shape; takes milliseconds the first time. nullptr and a
   // diagnostic when an instruction is not supported.
   const CompiledKernel* compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error);
+  // The same kernel for threads run one by one, each with a WarpContext of its own: the second
+  // opinion that tests compare with. No operations across the warp.
+  const CompiledKernel* compile_for_one_lane(uint32_t kernel_index, Diagnostic* error);
 
  private:
   LoadedCode();

@@ -22,8 +22,6 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
     registers_.push_back(slot);
     b_.CreateStore(llvm::Constant::getNullValue(slot->getAllocatedType()), slot);
   }
-  carry_ = b_.CreateAlloca(vector_of(int_type(1)));
-  b_.CreateStore(llvm::Constant::getNullValue(vector_of(int_type(1))), carry_);
   for (size_t b = 0; b < kernel_.blocks.size(); ++b) {
     pending_.push_back(b_.CreateAlloca(int_type(32)));
     parked_.push_back(b_.CreateAlloca(int_type(32)));

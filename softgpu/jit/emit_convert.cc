@@ -218,7 +218,7 @@ void Emitter::isspacep(const Instruction& in) {
   Value* window = b_.CreateZExt(
       context_field(offsetof(WarpContext, total_shared_bytes), int_type(32)), int_type(64));
   const uint64_t slices =
-      static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * kWarpLanes;
+      static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * variant_.lanes;
   if (!in.has("global")) return set(in.operands[0], inside(field, shared ? window : i64(slices)));
   Value* other = b_.CreateOr(inside(offsetof(WarpContext, shared), window),
                              inside(offsetof(WarpContext, local), i64(slices)));

@@ -50,7 +50,7 @@ void Emitter::unify(Value** a, Value** b, Value** c) {
 
 Emitter::Value* Emitter::iota(unsigned bits) {
   std::vector<llvm::Constant*> lanes;
-  for (unsigned i = 0; i < kWarpLanes; ++i)
+  for (unsigned i = 0; i < variant_.lanes; ++i)
     lanes.push_back(llvm::ConstantInt::get(int_type(bits), i));
   return llvm::ConstantVector::get(lanes);
 }
@@ -64,8 +64,14 @@ Emitter::Value* Emitter::as(Value* v, llvm::Type* want) {
   return want->isIntegerTy() ? v : b_.CreateBitCast(v, shaped(want, v));
 }
 
+Emitter::Value* Emitter::mask_vector(Value* mask) {
+  return b_.CreateBitCast(b_.CreateTrunc(mask, int_type(variant_.lanes)), vector_of(int_type(1)));
+}
+
 Emitter::Value* Emitter::mask_bits(Value* v) {
-  if (is_vector(v)) return b_.CreateBitCast(v, int_type(32));
+  if (is_vector(v)) {
+    return b_.CreateZExt(b_.CreateBitCast(v, int_type(variant_.lanes)), int_type(32));
+  }
   return b_.CreateSExt(v, int_type(32));
 }
 
@@ -165,11 +171,28 @@ Emitter::Value* Emitter::get_lane0(const Operand& o, const Type& t) {
   llvm::Type* type = scalar_type(t);
   if (o.kind == Operand::Kind::kRegister && !o.negated) return as(raw_register(o.reg), type);
   if (o.kind == Operand::Kind::kSymbol) return as(symbol_address(o), type);
-  if (o.kind == Operand::Kind::kSpecial && o.symbol == "%laneid") return as(i32(0), type);
+  if (o.kind == Operand::Kind::kSpecial && o.symbol == "%laneid") {
+    return as(b_.CreateExtractElement(lane_ids(), uint64_t{0}), type);
+  }
   if (o.kind == Operand::Kind::kSpecial && o.symbol == "%tid.x") {
     return as(context_field(offsetof(WarpContext, tid), int_type(32)), type);
   }
   return get(o, t);
+}
+
+// A warp's lanes are numbered from 0; a thread that is run alone computes its number from its
+// place.
+Emitter::Value* Emitter::lane_ids() {
+  if (variant_.lanes == kWarpLanes) return iota(32);
+  auto word = [&](size_t field, size_t axis, size_t step) {
+    return context_field(field + axis * step, int_type(32));
+  };
+  constexpr size_t kTid = offsetof(WarpContext, tid), kNtid = offsetof(WarpContext, ntid);
+  Value* id = word(kTid, 2, kWarpLanes * 4);
+  for (size_t axis : {1, 0}) {
+    id = b_.CreateAdd(b_.CreateMul(id, word(kNtid, axis, 4)), word(kTid, axis, kWarpLanes * 4));
+  }
+  return splat(b_.CreateAnd(id, i32(31)));
 }
 
 Emitter::Value* Emitter::special(const std::string& name) {
@@ -200,12 +223,12 @@ Emitter::Value* Emitter::special(const std::string& name) {
     if (axis != 0 && variant_.full_rows) return context_field(at, int_type(32));
     return context_field(at, vector_of(int_type(32)));
   }
-  if (name == "%laneid") return iota(32);
+  if (name == "%laneid") return lane_ids();
   if (name == "WARP_SZ") return i32(kWarpLanes);
   if (name == "%gridid") return context_field(offsetof(WarpContext, grid_id), int_type(64));
   if (name.rfind("%lanemask_", 0) == 0) {
     const std::string kind = name.substr(10);
-    Value* own = b_.CreateShl(splat(i32(1)), iota(32));
+    Value* own = b_.CreateShl(splat(i32(1)), lane_ids());
     Value* below = b_.CreateSub(own, splat(i32(1)));
     if (kind == "eq") return own;
     if (kind == "lt") return below;

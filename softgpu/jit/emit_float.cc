@@ -19,7 +19,7 @@ Emitter::Value* Emitter::math_call(const char* helper, Value* v) {
   const bool vector = is_vector(v);
   auto* slot = stack_slot(v->getType());
   b_.CreateStore(v, slot);
-  call_helper(helper, b_.getVoidTy(), {slot, i32(vector ? kWarpLanes : 1)});
+  call_helper(helper, b_.getVoidTy(), {slot, i32(vector ? variant_.lanes : 1)});
   return b_.CreateLoad(vector ? vector_of(scalar) : scalar, slot);
 }
 

@@ -10,42 +10,20 @@ bool is_real(const ptx::Type& t) { return t.kind == 'f' || t.kind == 'h' || t.ki
 
 }  // namespace
 
-Emitter::Value* Emitter::carry_flag() { return b_.CreateLoad(vector_of(int_type(1)), carry_); }
-
-// add, sub, addc, subc with .cc and .sat
+// add and sub with .sat; those with a carry flag are in emit_carry.cc
 void Emitter::add_sub(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
+  if (in.has("cc") || in.opcode == "addc" || in.opcode == "subc") return carry_add_sub(in);
   if (is_real(t)) return float_binary(in, t);
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
-  const bool subtract = in.opcode == "sub" || in.opcode == "subc";
-  const bool takes = in.opcode == "addc" || in.opcode == "subc";
-  if (!takes && !in.has("cc")) {
-    if (in.has("sat")) {
-      auto op = subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat;
-      return set(in.operands[0], b_.CreateBinaryIntrinsic(op, a, b));
-    }
-    return set(in.operands[0], subtract ? b_.CreateSub(a, b) : b_.CreateAdd(a, b));
+  const bool subtract = in.opcode == "sub";
+  if (in.has("sat")) {
+    auto op = subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat;
+    return set(in.operands[0], b_.CreateBinaryIntrinsic(op, a, b));
   }
-  // One bit more than the operands holds the carry (or the borrow).
-  a = splat(a);
-  b = splat(b);
-  llvm::Type* wide = vector_of(int_type(t.bits + 1u));
-  Value *x = b_.CreateZExt(a, wide), *y = b_.CreateZExt(b, wide);
-  Value* sum = subtract ? b_.CreateSub(x, y) : b_.CreateAdd(x, y);
-  if (takes) {
-    Value* c = b_.CreateZExt(carry_flag(), wide);
-    sum = subtract ? b_.CreateSub(sum, c) : b_.CreateAdd(sum, c);
-  }
-  if (in.has("cc")) {
-    Value* top = b_.CreateTrunc(b_.CreateLShr(sum, splat(constant(int_type(t.bits + 1u), t.bits))),
-                                vector_of(int_type(1)));
-    b_.CreateStore(top, carry_);
-  }
-  Value* result = b_.CreateTrunc(sum, vector_of(int_type(t.bits)));
-  if (lane0_result(in)) result = b_.CreateExtractElement(result, uint64_t{0});
-  set(in.operands[0], result);
+  set(in.operands[0], subtract ? b_.CreateSub(a, b) : b_.CreateAdd(a, b));
 }
 
 Emitter::Value* Emitter::product(const Instruction& in, const Type& t) {
@@ -77,7 +55,7 @@ void Emitter::multiply(const Instruction& in) {
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const bool adds = in.opcode == "mad" || in.opcode == "mad24";
   if (is_real(t)) return adds ? fused(in) : float_binary(in, t);
-  if (in.has("cc") || in.opcode == "madc") return unsupported(in, "multiplication with carry");
+  if (in.has("cc") || in.opcode == "madc") return carry_multiply(in);
   Value* p = product(in, t);
   if (adds) {
     const Type sum_type = in.has("wide") ? Type{t.kind, static_cast<uint8_t>(t.bits * 2)} : t;

@@ -120,16 +120,17 @@ bool Emitter::load_wide(const Instruction& in, const Address& a, const Type& t, 
   if (a.lane0 == nullptr || a.stride != static_cast<int64_t>(t.bytes()) * lanes || ordered(in))
     return false;
   llvm::Type* element = int_type(t.bits);
-  auto* wide = llvm::FixedVectorType::get(element, kWarpLanes * lanes);
+  auto* wide = llvm::FixedVectorType::get(element, variant_.lanes * lanes);
   std::vector<int> spread;
-  for (uint32_t i = 0; i < kWarpLanes * lanes; ++i) spread.push_back(static_cast<int>(i / lanes));
+  for (uint32_t i = 0; i < variant_.lanes * lanes; ++i)
+    spread.push_back(static_cast<int>(i / lanes));
   Value* mask = b_.CreateShuffleVector(mask_vector(mask_), spread);
   Value* all = b_.CreateMaskedLoad(wide, pointer(a.lane0), llvm::Align(1), mask,
                                    llvm::Constant::getNullValue(wide));
   const auto& parts = in.operands[0].elements;
   for (uint32_t e = 0; e < lanes; ++e) {
     std::vector<int> pick;
-    for (uint32_t i = 0; i < kWarpLanes; ++i) pick.push_back(static_cast<int>(i * lanes + e));
+    for (uint32_t i = 0; i < variant_.lanes; ++i) pick.push_back(static_cast<int>(i * lanes + e));
     set(parts[e], widen_loaded(b_.CreateShuffleVector(all, pick), t, parts[e]));
   }
   return true;

@@ -39,10 +39,10 @@ class Emitter {
   // emit_core.cc: types, registers, operands
   llvm::Type* int_type(unsigned bits) { return llvm::Type::getIntNTy(context_, bits); }
   llvm::Type* scalar_type(const Type& t);
-  llvm::Type* vector_of(llvm::Type* t) { return llvm::FixedVectorType::get(t, kWarpLanes); }
+  llvm::Type* vector_of(llvm::Type* t) { return llvm::FixedVectorType::get(t, variant_.lanes); }
   llvm::Type* shaped(llvm::Type* scalar, Value* like);
   static bool is_vector(Value* v) { return v->getType()->isVectorTy(); }
-  Value* splat(Value* v) { return is_vector(v) ? v : b_.CreateVectorSplat(kWarpLanes, v); }
+  Value* splat(Value* v) { return is_vector(v) ? v : b_.CreateVectorSplat(variant_.lanes, v); }
   void unify(Value** a, Value** b);
   void unify(Value** a, Value** b, Value** c);
   Value* iota(unsigned bits);
@@ -50,7 +50,8 @@ class Emitter {
   Value* i32(uint64_t v) { return constant(int_type(32), v); }
   Value* i64(uint64_t v) { return constant(int_type(64), v); }
   Value* as(Value* v, llvm::Type* scalar);  // same bits, or truncated / zero extended
-  Value* mask_vector(Value* mask) { return b_.CreateBitCast(mask, vector_of(int_type(1))); }
+  Value* mask_vector(Value* mask);
+  Value* lane_ids();                      // %laneid of each lane, i32
   Value* mask_bits(Value* vector_of_i1);  // i32 from <32 x i1> or from a uniform i1
   Value* context_field(size_t offset, llvm::Type* t);
   void set_context_field(size_t offset, Value* v);
@@ -99,7 +100,11 @@ class Emitter {
   void negate(const Instruction&);
   void dot_product(const Instruction&);
   void sad(const Instruction&);
-  Value* carry_flag();
+
+  // emit_carry.cc: chains through the carry flag
+  void carry_add_sub(const Instruction&);
+  void carry_multiply(const Instruction&);
+  void add_with_carry(const Instruction& in, const Type& t, Value* a, Value* b);
   Value* product(const Instruction& in, const Type& t);
 
   // emit_float.cc
@@ -169,7 +174,6 @@ class Emitter {
   Value* warp_ = nullptr;  // WarpContext*
   std::vector<llvm::AllocaInst*> registers_, pending_, parked_;
   std::vector<llvm::BasicBlock*> blocks_;
-  llvm::AllocaInst* carry_ = nullptr;
   llvm::SwitchInst* entry_switch_ = nullptr;
   llvm::BasicBlock* finish_ = nullptr;
   Value* mask_ = nullptr;  // lanes of the running block, or of the guarded instruction

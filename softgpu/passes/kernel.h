@@ -70,6 +70,9 @@ struct Kernel {
 struct Variant {
   bool full_rows =
       false;  // blockDim.x is a multiple of 32: tid.x is affine, tid.y and tid.z are uniform
+  // Lanes of a vector: 32, or 1 for a second opinion in tests, where every thread is run alone and
+  // operations across the warp have no meaning.
+  unsigned lanes = 32;
   bool operator==(const Variant&) const = default;
 };
 

@@ -36,6 +36,7 @@ void Parser::body() {
   expect("{");
   int depth = 1;
   scopes_.assign(1, {});
+  carry_ = -1;
   for (const auto* list : {&function_->params, &function_->returns}) {
     for (const Variable& v : *list) {  // parameters of the old .reg form are registers
       if (v.space != Space::kReg) continue;
@@ -167,7 +168,26 @@ void Parser::instruction() {
     while (accept(","));
   }
   expect(";");
+  name_carry(&in);
   function_->body.push_back(std::move(in));
+}
+
+// The carry flag becomes a predicate register of the function, so that the analyses see who writes
+// and who reads it: the second destination of .cc forms, the last operand of addc, subc and madc.
+void Parser::name_carry(Instruction* in) {
+  const bool writes = in->has("cc") && !in->operands.empty();
+  const bool reads = in->opcode == "addc" || in->opcode == "subc" || in->opcode == "madc";
+  if (!writes && !reads) return;
+  if (carry_ < 0) {
+    carry_ = static_cast<int>(function_->registers.size());
+    function_->registers.push_back({"%carry", {'p', 1}});
+  }
+  if (writes) in->operands[0].second = carry_;
+  if (!reads) return;
+  Operand flag;
+  flag.kind = Operand::Kind::kRegister;
+  flag.reg = carry_;
+  in->operands.push_back(flag);
 }
 
 // call (ret), name, (args), prototype;  operands: [vector of returns] [name] [vector of arguments]

@@ -62,12 +62,14 @@ class Parser {
   Operand address_operand();
   Operand number_operand(bool negative);
   int find_register(const std::string& name) const;
+  void name_carry(Instruction* in);
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
   Module* module_;
   Function* function_ = nullptr;                    // the one whose body is being read
   std::vector<std::map<std::string, int>> scopes_;  // names of registers, innermost last
+  int carry_ = -1;  // the register that stands for the carry flag, once it is used
   bool failed_ = false;
   Diagnostic error_;
 };

@@ -1,68 +1,127 @@
-// PTX files through parser, passes, code generation and block execution.
-// SPDX-License-Identifier: Apache-2.0
+// Every PTX file of this folder through parser, passes, code generation and block execution: by
+// warps and, where the file allows it, thread by thread. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 
-#include "softgpu/exec/block.h"
-#include "softgpu/program.h"
+#include "kernel_file.h"
 
 namespace vgpu::softgpu {
 namespace {
 
-std::string text_of(const std::string& name) {
-  std::ifstream file(std::string(VGPU_KERNELS) + "/" + name);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-class Vecadd : public testing::TestWithParam<uint32_t> {};
-
-TEST_P(Vecadd, AddsExactlyTheFirstN) {
-  constexpr uint32_t kRoom = 1400, kCount = 1000, kBlocks = 4;
-  const Dim3 block{GetParam(), 1, 1};
-  Diagnostic error;
-  auto program = Program::parse(text_of("vecadd.ptx"), &error);
-  ASSERT_NE(program, nullptr) << error.line << ": " << error.text;
-  auto code = LoadedCode::load(program, [](std::string_view) { return uint64_t{0}; });
-  const CompiledKernel* kernel = code->compile(0, block, &error);
-  ASSERT_NE(kernel, nullptr) << error.line << ": " << error.text;
-  std::vector<float> a(kRoom), b(kRoom), c(kRoom, -1);
-  for (uint32_t i = 0; i < kRoom; ++i)
-    a[i] = static_cast<float>(i), b[i] = 0.5f * static_cast<float>(i);
-  struct {
-    const float *a, *b;
-    float* c;
-    uint32_t n;
-  } params{a.data(), b.data(), c.data(), kCount};
-  GridParams grid;
-  grid.grid = {kBlocks, 1, 1};
-  grid.block = block;
-  grid.params = reinterpret_cast<const uint8_t*>(&params);
-  BlockRunner runner;
-  for (uint32_t x = 0; x < kBlocks; ++x) {
-    ASSERT_TRUE(runner.begin(*kernel, grid, {x, 0, 0}, 0));
-    ASSERT_EQ(runner.run(), BlockStep::kFinished) << runner.fault().text;
+std::vector<std::string> files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(VGPU_KERNELS)) {
+    if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem().string());
   }
-  const uint32_t done = std::min(kCount, kBlocks * block.x);
-  for (uint32_t i = 0; i < kRoom; ++i)
-    ASSERT_EQ(c[i], i < done ? 1.5f * static_cast<float>(i) : -1) << i;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(BlockSizes, Vecadd, testing::Values(256u, 250u, 32u, 7u, 1u));
+bool close(const Buffer& want, const Buffer& got, size_t i, double near) {
+  const uint8_t *a = want.data() + i * want.element, *b = got.data() + i * got.element;
+  if (std::memcmp(a, b, want.element) == 0) return true;
+  if (near == 0 || want.type[0] != 'f') return false;
+  const double x = want.element == 4 ? want.as<float>()[i] : want.as<double>()[i];
+  const double y = want.element == 4 ? got.as<float>()[i] : got.as<double>()[i];
+  return std::abs(x - y) <= near * std::max(std::abs(x), 1e-30);
+}
+
+std::string shown(const Buffer& b, size_t i) {
+  if (b.type == "f32") return std::to_string(b.as<float>()[i]);
+  if (b.type == "f64") return std::to_string(b.as<double>()[i]);
+  std::string text = "0x";
+  char byte[3];
+  for (size_t k = b.element; k-- > 0;) {
+    std::snprintf(byte, sizeof byte, "%02x", b.data()[i * b.element + k]);
+    text += byte;
+  }
+  return text;
+}
+
+// Parameters as the launch packs them: pointers to fresh copies, or values.
+std::vector<uint64_t> packed(std::vector<Buffer>* buffers, const KernelFile& file) {
+  std::vector<uint64_t> words(file.parameters.size() * 2 + 1);
+  size_t at = 0;
+  for (size_t i = 0; i < file.parameters.size(); ++i) {
+    Buffer& b = (*buffers)[i];
+    const size_t size = file.parameters[i].by_value ? b.element : 8;
+    at = (at + size - 1) / size * size;
+    const uint64_t address = reinterpret_cast<uint64_t>(b.data());
+    std::memcpy(reinterpret_cast<uint8_t*>(words.data()) + at,
+                file.parameters[i].by_value ? b.data() : reinterpret_cast<const uint8_t*>(&address),
+                size);
+    at += size;
+  }
+  return words;
+}
+
+void run_and_compare(const KernelFile& file, Lanes lanes) {
+  std::string error;
+  auto module = TestModule::load(file.ptx, &error);
+  ASSERT_NE(module, nullptr) << error;
+  const int kernel = module->kernel(file.entry);
+  ASSERT_GE(kernel, 0) << "no kernel " << file.entry;
+  std::vector<Buffer> buffers;
+  for (const auto& p : file.parameters) buffers.push_back(p.before);
+  const std::vector<uint64_t> params = packed(&buffers, file);
+  Launch launch = file.launch;
+  launch.params = params.data();
+  ASSERT_TRUE(module->run(kernel, lanes, launch, &error)) << error;
+  for (size_t p = 0; p < buffers.size(); ++p) {
+    if (!file.parameters[p].is_output) continue;
+    const Buffer &want = file.parameters[p].after, &got = buffers[p];
+    for (size_t i = 0; i < want.count; ++i) {
+      ASSERT_TRUE(close(want, got, i, file.near))
+          << want.name << "[" << i << "] is " << shown(got, i) << ", not " << shown(want, i);
+    }
+  }
+}
+
+class KernelFiles : public testing::TestWithParam<std::string> {};
+
+TEST_P(KernelFiles, GiveWhatTheySay) {
+  KernelFile file;
+  std::string error;
+  const std::string path = std::string(VGPU_KERNELS) + "/" + GetParam() + ".ptx";
+  ASSERT_TRUE(read_kernel_file(path, &file, &error)) << error;
+  {
+    SCOPED_TRACE("by warps of 32 lanes");
+    run_and_compare(file, Lanes::kWarp);
+  }
+  if (file.whole_warps || HasFatalFailure()) return;
+  SCOPED_TRACE("thread by thread");
+  run_and_compare(file, Lanes::kOne);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ptx, KernelFiles, testing::ValuesIn(files()),
+                         [](const auto& one) { return one.param; });
 
 TEST(Kernels, UnknownOpcodeIsADiagnosticWithItsLine) {
-  Diagnostic error;
-  auto program = Program::parse(
+  std::string error;
+  auto module = TestModule::load(
       ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n  frobnicate.u32;\n  "
       "ret;\n}\n",
       &error);
-  ASSERT_NE(program, nullptr) << error.text;
-  auto code = LoadedCode::load(program, [](std::string_view) { return uint64_t{0}; });
-  EXPECT_EQ(code->compile(0, {32, 1, 1}, &error), nullptr);
-  EXPECT_EQ(error.line, 6);
+  ASSERT_NE(module, nullptr) << error;
+  Launch launch;
+  EXPECT_FALSE(module->run(0, Lanes::kWarp, launch, &error));
+  EXPECT_EQ(error.rfind("line 6: ", 0), 0u) << error;
+}
+
+TEST(Kernels, AnElementThatDiffersIsSeen) {
+  KernelFile file;
+  std::string error;
+  ASSERT_TRUE(read_kernel_file(std::string(VGPU_KERNELS) + "/vecadd.ptx", &file, &error)) << error;
+  Buffer other = file.parameters[2].after;
+  other.as<float>()[77] += 1;
+  EXPECT_TRUE(close(file.parameters[2].after, other, 76, 0));
+  EXPECT_FALSE(close(file.parameters[2].after, other, 77, 0));
+  EXPECT_FALSE(close(file.parameters[2].after, other, 77, 1e-9));
 }
 
 }  // namespace
