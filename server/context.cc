@@ -57,6 +57,21 @@ void Session::forget_context(Context* context) {
   context->legacy.dirty = false;
 }
 
+// A primary context that was reset begins a new life: libraries outlive it, their variables do not.
+CUresult Session::revive(Context* context) {
+  if (!context->was_reset) return CUDA_SUCCESS;
+  context->was_reset = false;
+  Context* before = bound_;
+  CUresult result = bind(context);
+  modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
+    // acquire: partner is the helper thread's release once the library is filled.
+    if (each->context != context || !each->ready.load(std::memory_order_acquire)) return;
+    if (result == CUDA_SUCCESS) result = renew_library(driver(), each.get());
+  });
+  if (before != nullptr && before != context) (void)bind(before);
+  return result;
+}
+
 bool handle_ContextBind(Session& session, const wire::ContextBindArgs& args, const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr) return session.malformed(record, "unknown context");
@@ -103,7 +118,7 @@ bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
   if (args.slot >= protocol::kContextSlots) return session.malformed(record, "context slot");
   if (Context* known = session.find_context(args.context); known != nullptr) {
     if (!known->primary) return session.malformed(record, "context id in use");
-    return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // retained again after a release
+    return session.complete(record, session.revive(known), nullptr, 0);
   }
   if (args.context == 0) return session.malformed(record, "context id");
   Context* context = session.add_context(args.context, session.config().primary, args.slot, true);
@@ -122,6 +137,7 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
   CUresult result = session.bind(context);
   if (result == CUDA_SUCCESS) result = session.driver().cuCtxSynchronize();
   if (result == CUDA_SUCCESS) session.forget_context(context);
+  context->was_reset = true;
   if (before != nullptr && before != context) (void)session.bind(before);
   return session.complete(record, result, nullptr, 0);
 }

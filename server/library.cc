@@ -1,5 +1,8 @@
 // Libraries: code that belongs to no single context.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
 #include "server/log.h"
 #include "server/module.h"
 
@@ -19,8 +22,11 @@ CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* m
       request,
       [](void* opaque, unsigned count, CUjit_option* options, void** values) {
         auto* s = static_cast<Self*>(opaque);
+        // The image stays for as long as the library does (Module::request): no second copy of it.
+        CUlibraryOption preserved[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
+        void* preserved_value[] = {reinterpret_cast<void*>(uintptr_t{1})};
         return s->driver.cuLibraryLoadData(&s->module->library, s->request->image.data(), options,
-                                           values, count, nullptr, nullptr, 0);
+                                           values, count, preserved, preserved_value, 1);
       },
       &self);
   if (result != CUDA_SUCCESS) return result;
@@ -39,6 +45,28 @@ CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* m
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult renew_library(const DriverTable& driver, Module* module) {
+  Module fresh;
+  fresh.context = module->context;
+  CUresult result = load_library(driver, module->request.get(), &fresh);
+  for (size_t i = 0; i < fresh.kernels.size() && result == CUDA_SUCCESS; ++i) {
+    std::vector<int32_t> attributes;
+    result = describe_kernel(driver, &fresh.kernels[i], &attributes);
+  }
+  // The guest knows kernels by their place: the same image gives them in the same order.
+  const auto same_name = [](const Kernel& a, const Kernel& b) { return a.name == b.name; };
+  if (result == CUDA_SUCCESS && !std::ranges::equal(fresh.kernels, module->kernels, same_name)) {
+    log(Level::kError, "the driver lists a library's kernels in another order than before");
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (result == CUDA_SUCCESS) {
+    std::swap(module->library, fresh.library);
+    std::swap(module->kernels, fresh.kernels);
+  }
+  if (fresh.library != nullptr) (void)driver.cuLibraryUnload(fresh.library);
+  return result;
 }
 
 }  // namespace vgpu::server

@@ -211,6 +211,7 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   table.uploads.erase(upload);
   auto module = std::make_shared<Module>();
   module->context = session.bound();
+  if (request->library) module->request = request;
   auto& handles = request->library ? table.libraries : table.modules;
   forget_failed(&handles);
   if (handles.insert(args.module, std::make_unique<std::shared_ptr<Module>>(module)) == nullptr) {

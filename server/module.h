@@ -37,14 +37,17 @@ struct Kernel {
   uint64_t param_bytes = 0;
 };
 
+struct LoadRequest;
+
 // Loaded by a helper thread, used by the consumer once `ready` is seen.
 struct Module {
   CUmodule module = nullptr;
   CUlibrary library = nullptr;
   Context* context = nullptr;
   std::vector<Kernel> kernels;
-  std::vector<uint8_t> layout;     // the encoded module layout
-  std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
+  std::vector<uint8_t> layout;           // the encoded module layout
+  std::shared_ptr<LoadRequest> request;  // of a library: the driver reads its image in place
+  std::atomic<bool> ready{false};        // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };
 
@@ -86,6 +89,9 @@ struct LoadRequest {
 // while the driver compiles. Thread-safe.
 CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module);
 CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* module);
+// Loads a library again, so that its variables have their first values. A failure leaves it as it
+// was. Its context is current.
+CUresult renew_library(const DriverTable& driver, Module* module);
 // Name, parameters and attributes of one kernel. `attributes` come in the order of
 // CUfunction_attribute.
 CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,

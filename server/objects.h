@@ -84,6 +84,7 @@ struct Context {
   uint32_t slot = 0;  // of its sticky word in the semaphore page
   bool primary = false;
   bool alive = true;
+  bool was_reset = false;  // the primary one: since then nobody has retained it
   Stream legacy;
   std::vector<Stream*> dirty;  // streams of this context with work since they were last seen idle
   std::vector<Mark> orphans;   // work of streams that were destroyed while busy

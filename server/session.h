@@ -91,6 +91,7 @@ class Session {
   Context* find_context(uint64_t id);
   CUresult bind(Context* context);
   void forget_context(Context* context);
+  CUresult revive(Context* context);
   void unbind() { bound_ = nullptr; }  // its context is gone
 
   // An event of ours behind everything in `stream` so far.

@@ -87,9 +87,13 @@ uint64_t host_each_kernel(CUmodule module, void (*visit)(void*, CUfunction, uint
   return count;
 }
 
+CUresult host_load_module(CUmodule* module, const void* image) {
+  return driver::cuModuleLoadData(module, image);
+}
+
 const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id,
                             pinned_version,       host_device_count,    host_device_identity,
-                            host_each_kernel};
+                            host_each_kernel,     host_load_module};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "api/cudart/context_storage.h"
 #include "api/cudart/host.h"
@@ -21,16 +22,42 @@ Word slot(F* function) {
   return reinterpret_cast<Word>(function);
 }
 
-// Fills what nobody was seen to call: refuses whatever its arguments are.
-CUresult refused() { return CUDA_ERROR_NOT_SUPPORTED; }
+enum class TableName {
+  kRuntimeInterface,
+  kToolsCallbacks,
+  kToolsThread,
+  kContextChecks,
+  kIntegrity,
+  kToolsContext,
+  kToolsModule,
+  kMatmul,
+};
+
+// Fills what nobody was seen to call: refuses whatever its arguments are, and says once which slot
+// a newer library wants.
+template <TableName kName, size_t kSlot>
+CUresult refused() {
+  constexpr const char* kNames[] = {"runtime interface", "tools callbacks", "tools thread",
+                                    "context checks",    "integrity",       "tools context",
+                                    "tools module",      "matmul"};
+  constexpr const char* kTable = kNames[static_cast<size_t>(kName)];
+  char key[64];
+  std::snprintf(key, sizeof key, "%s %zu", kTable, kSlot);
+  log_once(key, LogLevel::kInfo, "cuGetExportTable: slot %zu of %s was called and refused", kSlot,
+           kTable);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 // A table of `kWords` words: its size in bytes, then functions.
-template <size_t kWords>
+template <TableName kName, size_t kWords>
 struct Table {
   Word words[kWords];
-  Table() {
+  Table() : Table(std::make_index_sequence<kWords>()) {}
+
+ private:
+  template <size_t... kSlots>
+  explicit Table(std::index_sequence<kSlots...>) : words{slot(refused<kName, kSlots>)...} {
     words[0] = reinterpret_cast<Word>(kWords * sizeof(Word));
-    for (size_t i = 1; i < kWords; ++i) words[i] = slot(refused);
   }
 };
 
@@ -39,6 +66,23 @@ CUresult runtime_primary_context(CUcontext* context, CUdevice device) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return host().primary_context(context, device);
 }
+
+// --- runtime interface: code. Runtimes before CUDA 12 load a program's fat binaries through these,
+// where later ones call cuLibraryLoadData. ---
+CUresult runtime_load_wrapper(CUmodule* module, const void* wrapper) {
+  if (module == nullptr || wrapper == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return host().load_module(module, wrapper);
+}
+CUresult runtime_load_wrapper_with(CUmodule* module, const void* wrapper, void*, void*, uint32_t) {
+  return runtime_load_wrapper(module, wrapper);
+}
+CUresult runtime_load_container(const void* container, CUmodule* module, void*, void*, uint32_t) {
+  return runtime_load_wrapper(module, container);
+}
+CUresult runtime_note_bytes(size_t) { return CUDA_SUCCESS; }
+
+// Asked at start by CUDA 13.5: whether code can be compiled at all. It can: from PTX.
+CUresult runtime_load_compilers() { return CUDA_SUCCESS; }
 
 // --- tools: enable arrays, all zero = no tool is attached ---
 void tools_api_flags(void** flags, size_t* count) {
@@ -77,20 +121,25 @@ uint32_t context_check_flags() { return 0; }
 CUresult integrity_check(uint32_t version, uint64_t unix_seconds, uint64_t out[2]);
 
 struct Tables {
-  Table<16> runtime_interface;
-  Table<7> tools_callbacks;
-  Table<4> tools_thread;
+  Table<TableName::kRuntimeInterface, 16> runtime_interface;
+  Table<TableName::kToolsCallbacks, 7> tools_callbacks;
+  Table<TableName::kToolsThread, 4> tools_thread;
   Word context_storage[4] = {slot(storage_put), slot(storage_remove), slot(storage_get),
                              nullptr};  // has no size word
-  Table<17> context_checks;
-  Table<3> integrity;
-  Table<95> tools_context;
-  Table<64> tools_module;
-  Table<16> matmul;  // asked by cuBLASLt on compute capability 9.0, which crashes on a refusal and
-                     // copes with this
+  Table<TableName::kContextChecks, 17> context_checks;
+  Table<TableName::kIntegrity, 3> integrity;
+  Table<TableName::kToolsContext, 95> tools_context;
+  Table<TableName::kToolsModule, 64> tools_module;
+  // Asked by cuBLASLt on compute capability 9.0, which crashes on a refusal and copes with this.
+  Table<TableName::kMatmul, 16> matmul;
 
   Tables() {
+    runtime_interface.words[1] = slot(runtime_load_wrapper);
     runtime_interface.words[2] = slot(runtime_primary_context);
+    runtime_interface.words[6] = slot(runtime_load_wrapper_with);
+    runtime_interface.words[7] = slot(runtime_note_bytes);
+    runtime_interface.words[8] = slot(runtime_load_container);
+    runtime_interface.words[12] = slot(runtime_load_compilers);
     tools_callbacks.words[2] = slot(tools_api_flags);
     tools_callbacks.words[6] = slot(tools_domain_flags);
     tools_thread.words[2] = slot(tools_current_context);

@@ -19,6 +19,7 @@ struct Host {
   int (*device_count)();
   CUresult (*device_identity)(int ordinal, CUuuid*, int* pci_domain, int* pci_bus, int* pci_device);
   uint64_t (*each_kernel)(CUmodule, void (*visit)(void* user, CUfunction, uint64_t), void* user);
+  CUresult (*load_module)(CUmodule*, const void* image);  // as cuModuleLoadData
 };
 
 // Set once, before any other call into cudart/.

@@ -9,6 +9,7 @@
 #include "api/cudart/host.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "driver_functions.h"
 #include "softgpu/api/callback_scope.h"
 #include "softgpu/api/identity.h"
 
@@ -60,6 +61,10 @@ uint64_t each_kernel(CUmodule handle, void (*visit)(void*, CUfunction, uint64_t)
   return module->functions().size();
 }
 
+CUresult load_module(CUmodule* module, const void* image) {
+  return driver::cuModuleLoadData(module, image);
+}
+
 const cudart::Host kHost = {
     current_context,
     primary_context,
@@ -68,6 +73,7 @@ const cudart::Host kHost = {
     [] { return Driver::instance().device_count(); },
     device_identity,
     each_kernel,
+    load_module,
 };
 
 }  // namespace

@@ -69,6 +69,29 @@ TEST_F(LibraryTest, GlobalsAndModule) {
   EXPECT_CU(cuLibraryGetGlobal(&address, &bytes, library_, "nothing"), CUDA_ERROR_NOT_FOUND);
 }
 
+// A library outlives the primary context; its variables begin anew with the next one.
+TEST_F(LibraryTest, VariablesAfterReset) {
+  CUkernel kernel = nullptr;
+  CUdeviceptr address = 0;
+  uint32_t value = 9;
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library_, "fill"));
+  ASSERT_OK(cuLibraryGetGlobal(&address, nullptr, library_, "counter"));
+  EXPECT_OK(cuMemcpyHtoD_v2(address, &value, sizeof value));
+  ASSERT_OK(cuDevicePrimaryCtxReset_v2(device_));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, device_));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  ASSERT_OK(cuLibraryGetGlobal(&address, nullptr, library_, "counter"));
+  EXPECT_OK(cuMemcpyDtoH_v2(&value, address, sizeof value));
+  EXPECT_EQ(value, 7U);
+  const Words words(32);
+  CUdeviceptr out = words.at();
+  uint32_t n = 32;
+  void* params[] = {&out, &n, &value};
+  auto* function = reinterpret_cast<CUfunction>(kernel);
+  EXPECT_OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(32, 7));
+}
+
 TEST_F(LibraryTest, KernelAttributes) {
   CUkernel kernel = nullptr;
   ASSERT_OK(cuLibraryGetKernel(&kernel, library_, "add"));

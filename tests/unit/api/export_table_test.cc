@@ -96,6 +96,28 @@ TEST_F(ExportTable, RuntimeInterfaceGivesThePrimaryContext) {
   EXPECT_EQ(host_.current, nullptr) << "nothing becomes current";
 }
 
+TEST_F(ExportTable, RuntimeInterfaceLoadsCode) {
+  const void* const* t = table(kRuntimeInterface);
+  int image = 0;
+  const auto expected = reinterpret_cast<CUmodule>(&image);
+  CUmodule module = nullptr;
+  auto plain = slot<CUresult (*)(CUmodule*, const void*)>(t, 1);
+  EXPECT_EQ(plain(&module, &image), CUDA_SUCCESS);
+  EXPECT_EQ(module, expected);
+  EXPECT_EQ(plain(nullptr, &image), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(plain(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
+  module = nullptr;
+  auto with = slot<CUresult (*)(CUmodule*, const void*, void*, void*, uint32_t)>(t, 6);
+  EXPECT_EQ(with(&module, &image, nullptr, nullptr, 0), CUDA_SUCCESS);
+  EXPECT_EQ(module, expected);
+  module = nullptr;
+  auto container = slot<CUresult (*)(const void*, CUmodule*, void*, void*, uint32_t)>(t, 8);
+  EXPECT_EQ(container(&image, &module, nullptr, nullptr, 0), CUDA_SUCCESS);
+  EXPECT_EQ(module, expected);
+  EXPECT_EQ(slot<CUresult (*)(size_t)>(t, 7)(16), CUDA_SUCCESS);
+  EXPECT_EQ(slot<CUresult (*)()>(t, 12)(), CUDA_SUCCESS);
+}
+
 TEST_F(ExportTable, NoToolIsAttached) {
   for (const auto& [index, expected] : {std::pair{2, 1024u}, {6, 14u}}) {
     uint32_t* flags = nullptr;

@@ -60,6 +60,10 @@ inline const Host FakeHost::kFunctions = {
       visit(user, reinterpret_cast<CUfunction>(0x77), 0);
       return 1;
     },
+    .load_module = +[](CUmodule* module, const void* image) -> CUresult {
+      *module = static_cast<CUmodule>(const_cast<void*>(image));
+      return CUDA_SUCCESS;
+    },
 };
 
 }  // namespace vgpu::cudart::test
