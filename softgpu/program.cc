@@ -20,7 +20,7 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
     info.params.push_back({p.offset, static_cast<uint32_t>(p.bytes), p.align});
   }
   info.param_bytes = f.param_bytes;
-  info.static_shared_bytes = module.shared_bytes;
+  info.static_shared_bytes = shared_layout(module, f).bytes;
   info.local_bytes = (f.local_bytes + 15) / 16 * 16;
   // PTX has as many registers as it likes; a ptxas-like number for occupancy is a fraction of them,
   // within limits.

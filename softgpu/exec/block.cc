@@ -110,7 +110,8 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   const uint64_t threads = uint64_t{grid.block.x} * grid.block.y * grid.block.z;
   if (threads == 0 || threads > kThreadsMax) return false;
   const uint32_t warp_count = static_cast<uint32_t>((threads + kWarpLanes - 1) / kWarpLanes);
-  const uint32_t shared_bytes = kernel.shared_bytes + grid.dynamic_shared_bytes;
+  // The dynamic part starts at a multiple of 16 bytes.
+  const uint32_t shared_bytes = (kernel.shared_bytes + 15) / 16 * 16 + grid.dynamic_shared_bytes;
   const size_t save_bytes = (size_t{kernel.save_bytes} + 127) / 64 * 64;
   if (!s.shared.reserve(shared_bytes) || !s.save.reserve(save_bytes * warp_count) ||
       !s.local.reserve(size_t{kernel.local_bytes} * warp_count * kWarpLanes)) {

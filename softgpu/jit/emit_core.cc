@@ -261,8 +261,10 @@ Emitter::Value* Emitter::symbol_address(const Operand& o) {
                                : nullptr;
   const uint64_t extra = static_cast<uint64_t>(o.integer);
   if (v != nullptr && v->space == ptx::Space::kShared) {
-    const uint32_t dynamic_base = (kernel_.module->shared_bytes + 15) / 16 * 16;
-    return i64((v->dynamic ? dynamic_base : v->offset) + extra);
+    const uint32_t dynamic_base = (kernel_.shared.bytes + 15) / 16 * 16;
+    const auto placed = kernel_.shared.place.find(v->offset);
+    const uint32_t at = placed == kernel_.shared.place.end() ? v->offset : placed->second;
+    return i64((v->dynamic ? dynamic_base : at) + extra);
   }
   if (v != nullptr && v->space == ptx::Space::kLocal) {
     Value* base = context_field(offsetof(WarpContext, local), int_type(64));

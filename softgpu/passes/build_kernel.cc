@@ -127,6 +127,7 @@ bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kern
   kernel->name = function.name;
   kernel->module = &module;
   kernel->function = function;
+  kernel->shared = shared_layout(module, function);
   ptx::Function& f = kernel->function;
   if (!inline_calls(module, &f, error)) return false;
   if (f.body.empty()) {  // a kernel without instructions still returns

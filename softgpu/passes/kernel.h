@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "softgpu/passes/shared_layout.h"
 #include "softgpu/ptx/ast.h"
 
 namespace vgpu::softgpu {
@@ -52,6 +53,7 @@ struct Kernel {
   ptx::Function function;  // after inlining; its body has moved into the blocks
   const ptx::Module* module = nullptr;
   std::vector<Block> blocks;
+  SharedLayout shared;
 
   // Analyses (analysis.cc). TF(b), the thread frontier: blocks where lanes of the warp may wait
   // while b runs.
