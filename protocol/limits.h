@@ -59,6 +59,11 @@ inline constexpr size_t kDevicesMax = 16;
 inline constexpr size_t kDeviceAttributesMax = 512;
 inline constexpr size_t kGuestsListedMax = 256;
 
+// --- addresses
+// ---------------------------------------------------------------------------------------
+// Behind each range of device addresses that a guest offers it holds this much for host memory.
+inline constexpr uint64_t kHostRangeBytes = uint64_t{1} << 40;
+
 // --- waiting
 // ---------------------------------------------------------------------------------------
 inline constexpr int64_t kSpinNsStart = 20'000;

@@ -46,6 +46,13 @@ Status failed(const DriverTable& driver, const char* what, CUresult result) {
                     (name != nullptr ? name : std::to_string(static_cast<int>(result))));
 }
 
+// A guest may offer any address; only those that we know are ever claimed for it.
+bool is_ours(const protocol::AddressRange& range) {
+  return range.bytes == kDeviceRangeBytes &&
+         std::find(std::begin(kDeviceRangeBases), std::end(kDeviceRangeBases), range.base) !=
+             std::end(kDeviceRangeBases);
+}
+
 }  // namespace
 
 Result<Device> Device::open(const DriverTable* driver) {
@@ -129,9 +136,7 @@ void Device::choose_range(const protocol::Hello& hello, protocol::HelloReply* re
   }
   for (const protocol::AddressRange& range : offered) {
     if (!virtual_memory_ || reserved_.bytes != 0) break;
-    const bool ours = std::find(std::begin(kDeviceRangeBases), std::end(kDeviceRangeBases),
-                                range.base) != std::end(kDeviceRangeBases);
-    if (ours && range.bytes == kDeviceRangeBytes) reserve(range);
+    if (is_ours(range)) reserve(range);
   }
   if (reserved_.bytes != 0) {
     reply->allocator = protocol::AllocatorMode::kReserved;
@@ -189,15 +194,18 @@ protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello, ui
   return reply;
 }
 
-protocol::AddressRange claim_host_range(const protocol::AddressRange& device_range) {
-  if (device_range.bytes == 0) return {};
-  const protocol::AddressRange range{device_range.base + device_range.bytes, kHostRangeBytes};
-  void* wanted = reinterpret_cast<void*>(range.base);
-  void* got = mmap(wanted, range.bytes, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == wanted) return range;
-  if (got != MAP_FAILED) munmap(got, range.bytes);
-  log(Level::kWarn, "the address range for host memory is taken in this process");
+protocol::AddressRange claim_host_range(const protocol::Hello& hello,
+                                        const protocol::AddressRange& device_range) {
+  for (const protocol::AddressRange& offered : hello.device_ranges) {
+    if (!is_ours(offered) || (device_range.bytes != 0 && device_range != offered)) continue;
+    const protocol::AddressRange range = protocol::host_range_behind(offered);
+    void* wanted = reinterpret_cast<void*>(range.base);
+    void* got = mmap(wanted, range.bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == wanted) return range;
+    if (got != MAP_FAILED) munmap(got, range.bytes);
+  }
+  log(Level::kWarn, "the address ranges for host memory are taken in this process");
   return {};
 }
 

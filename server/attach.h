@@ -15,8 +15,6 @@ namespace vgpu::server {
 inline constexpr uint64_t kDeviceRangeBases[] = {0x2000'0000'0000, 0x3800'0000'0000,
                                                  0x4000'0000'0000};
 inline constexpr uint64_t kDeviceRangeBytes = uint64_t{8} << 40;
-// Memory of cuMemHostAlloc lies right behind the device range.
-inline constexpr uint64_t kHostRangeBytes = uint64_t{1} << 40;
 
 // One device with its primary context, opened once per process. Not thread-safe.
 class Device {
@@ -55,9 +53,11 @@ class Device {
 protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello, uint64_t grant_bytes,
                                 uint64_t session, const std::string& driver_name);
 
-// Claims the range for host memory behind the device range, so that the driver puts nothing there.
-// An empty range when it is taken: then the guest can map no host memory.
-protocol::AddressRange claim_host_range(const protocol::AddressRange& device_range);
+// Claims a range for host memory that the guest holds too, so that the driver puts nothing there:
+// behind the device range that was chosen, or behind any that the guest offers when none was. Empty
+// when all are taken: then the guest can map no host memory.
+protocol::AddressRange claim_host_range(const protocol::Hello& hello,
+                                        const protocol::AddressRange& device_range);
 
 extern const char kServerVersion[];
 

@@ -31,7 +31,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   config.device = device->device();
   config.primary = device->primary();
   const bool shared = channel->transport().same_address_space();
-  if (!shared) config.host_range = claim_host_range(reply.device_range);
+  config.host_range = reply.host_range;
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
   const bool down = register_slab(*driver, channel->down_slab());

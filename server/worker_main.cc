@@ -172,9 +172,9 @@ int serve(const Options& options, UniqueFd control) {
   }
   Result<Guest> guest = wait_for_guest(control.get());
   if (!guest.ok()) return fail(kExitAttach, "guest", guest.status());
-  const protocol::HelloReply reply =
-      make_reply(&*device, guest->hello, guest->assign.grant_bytes, guest->assign.session,
-                 driver_kind_name(driver->kind));
+  protocol::HelloReply reply = make_reply(&*device, guest->hello, guest->assign.grant_bytes,
+                                          guest->assign.session, driver_kind_name(driver->kind));
+  reply.host_range = claim_host_range(guest->hello, reply.device_range);
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
       protocol::answer_hello(std::move(guest->connection), reply);

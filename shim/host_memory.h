@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "protocol/limits.h"
 #include "shim/spin_mutex.h"
 
 namespace vgpu::shim {
@@ -23,7 +24,7 @@ struct HostBlock {
 // Ranges of host memory the shim knows. Thread-safe.
 class HostMemory {
  public:
-  static constexpr uint64_t kRangeBytes = uint64_t{1} << 40;  // claimed behind the device's range
+  static constexpr uint64_t kRangeBytes = protocol::kHostRangeBytes;
 
   HostMemory(uint64_t base, bool claimed) : base_(base), claimed_(claimed) {}
 

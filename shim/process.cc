@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "op.h"
 #include "protocol/transport/connect.h"
+#include "shim/memory/address_claim.h"
 #include "shim/stream_table.h"
 #include "shim/visible_devices.h"
 
@@ -32,7 +32,6 @@ namespace {
 constexpr int kAttachTimeoutMs = 10'000;
 constexpr uint64_t kClaimBases[] = {0x2000'0000'0000, 0x3800'0000'0000, 0x4000'0000'0000};
 constexpr uint64_t kClaimBytes = uint64_t{8} << 40;
-constexpr uint64_t kClaimWithHostBytes = kClaimBytes + HostMemory::kRangeBytes;
 
 SpinMutex g_initialize_mutex;
 enum class Outcome : uint8_t { kNotAsked, kAttached, kRefused, kForked };
@@ -54,24 +53,20 @@ std::string executable_name() {
 std::vector<protocol::AddressRange> claim_ranges() {
   std::vector<protocol::AddressRange> claimed;
   for (const uint64_t base : kClaimBases) {
-    void* at = ::mmap(reinterpret_cast<void*>(base), kClaimWithHostBytes, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (at == MAP_FAILED) continue;
-    if (at !=
-        reinterpret_cast<void*>(base)) {  // a kernel without FIXED_NOREPLACE takes it as a hint
-      ::munmap(at, kClaimWithHostBytes);
-      continue;
+    if (claim_addresses(base, kClaimBytes + protocol::kHostRangeBytes)) {
+      claimed.push_back({base, kClaimBytes});
     }
-    claimed.push_back({base, kClaimBytes});
   }
   return claimed;
 }
 
+// Lets go of what the server did not choose.
 void release_ranges(const std::vector<protocol::AddressRange>& claimed,
-                    const protocol::AddressRange& kept) {
-  for (const protocol::AddressRange& range : claimed) {
-    if (range.base == kept.base && kept.bytes != 0) continue;
-    ::munmap(reinterpret_cast<void*>(range.base), kClaimWithHostBytes);
+                    const protocol::HelloReply& reply) {
+  for (const protocol::AddressRange& device : claimed) {
+    const protocol::AddressRange host = protocol::host_range_behind(device);
+    if (device != reply.device_range) release_addresses(device.base, device.bytes);
+    if (host != reply.host_range) release_addresses(host.base, host.bytes);
   }
 }
 
@@ -141,7 +136,7 @@ CUresult attach() {
   } else {
     hello.device_ranges = claim_ranges();
     attachment = protocol::attach(*address, hello, kAttachTimeoutMs);
-    release_ranges(hello.device_ranges, attachment.reply.device_range);
+    release_ranges(hello.device_ranges, attachment.reply);
   }
   if (!attachment.status.ok() || attachment.channel == nullptr) {
     say("no vGPU from " + address->to_string() + ": " + attachment.status.text());

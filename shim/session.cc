@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "shim/memory/address_claim.h"
+
 namespace vgpu::shim {
 namespace {
 
@@ -31,8 +33,7 @@ DeviceMemory::Options memory_options(const protocol::HelloReply& hello) {
 Session::Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel)
     : hello_(std::move(reply)),
       channel_(std::move(channel)),
-      host_memory_(hello_.device_range.base + hello_.device_range.bytes,
-                   hello_.device_range.bytes != 0),
+      host_memory_(hello_.host_range.base, hello_.host_range.bytes != 0),
       memory_(std::make_unique<DeviceMemory>(*this, memory_options(hello_))) {}
 
 Status Session::open() {
@@ -124,13 +125,29 @@ void Session::map(uint64_t address, uint64_t bytes) {
   post(nullptr, Op::kMemMap, args);
 }
 
+// The driver placed the slab in the worker's address space; here something of the application's may
+// lie at the same addresses. Such a slab is no use: a pointer would have two meanings. It is kept
+// until another is found, or the driver would offer it again.
 CUresult Session::lend(uint64_t bytes, uint64_t* address, uint64_t* lent) {
-  wire::SlabLendArgs args;
-  args.bytes = bytes;
-  wire::SlabLendReply answer;
-  const CUresult result = ask(nullptr, Op::kSlabLend, args, &answer);
-  *address = answer.address;
-  *lent = answer.bytes;
+  constexpr int kOffersMax = 4;
+  uint64_t refused[kOffersMax];
+  int refusals = 0;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  while (refusals < kOffersMax) {
+    wire::SlabLendArgs args;
+    args.bytes = bytes;
+    wire::SlabLendReply answer;
+    result = ask(nullptr, Op::kSlabLend, args, &answer);
+    *address = answer.address;
+    *lent = answer.bytes;
+    if (result != CUDA_SUCCESS || channel_->transport().same_address_space() ||
+        claim_addresses(answer.address, answer.bytes)) {
+      break;
+    }
+    refused[refusals++] = answer.address;
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (int i = 0; i < refusals; ++i) (void)release(refused[i]);
   return result;
 }
 

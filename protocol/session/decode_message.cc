@@ -126,7 +126,12 @@ Result<Message> decode_hello_reply(const fb::HelloReply& table) {
   if (table.device_range() != nullptr) {
     reply.device_range = {table.device_range()->base(), table.device_range()->bytes()};
   }
-  if (!range_ok(reply.device_range)) return malformed("address range");
+  if (table.host_range() != nullptr) {
+    reply.host_range = {table.host_range()->base(), table.host_range()->bytes()};
+  }
+  if (!range_ok(reply.device_range) || !range_ok(reply.host_range)) {
+    return malformed("address range");
+  }
   if (reply.memory_bytes == 0) return malformed("memory grant");
   const size_t devices = size_of(table.devices());
   if (devices == 0 || devices > kDevicesMax) return malformed("number of devices");

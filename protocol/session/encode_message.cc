@@ -50,11 +50,12 @@ Encoded encode(Builder& to, const HelloReply& reply) {
   const auto version = text(to, reply.server_version);
   const auto driver = text(to, reply.driver, kTextBytesMax);
   const fb::Range range(reply.device_range.base, reply.device_range.bytes);
+  const fb::Range host(reply.host_range.base, reply.host_range.bytes);
   const auto table = fb::CreateHelloReply(
       to, reply.protocol_version, reply.wire_hash, version, driver, reply.driver_version,
       reply.session, reply.server_pid, reply.memory_bytes, device_table, &range,
       static_cast<uint8_t>(reply.allocator), reply.sizes.ring_bytes, reply.sizes.up_bytes,
-      reply.sizes.down_bytes);
+      reply.sizes.down_bytes, &host);
   return {fb::Body::HelloReply, table.Union()};
 }
 

@@ -55,10 +55,16 @@ Status check_reply(const Hello& hello, const HelloReply& reply) {
         side("guest", hello.shim_version, hello.protocol_version, hello.wire_hash) + "; " +
             side("server", reply.server_version, reply.protocol_version, reply.wire_hash));
   }
+  const auto& offered = hello.device_ranges;
   if (reply.allocator == AllocatorMode::kReserved &&
-      std::find(hello.device_ranges.begin(), hello.device_ranges.end(), reply.device_range) ==
-          hello.device_ranges.end()) {
+      std::find(offered.begin(), offered.end(), reply.device_range) == offered.end()) {
     return Status(StatusCode::kMalformed, "server chose an address range that was not offered");
+  }
+  const auto holds = [&](const AddressRange& range) {
+    return reply.host_range == host_range_behind(range);
+  };
+  if (reply.host_range.bytes != 0 && std::none_of(offered.begin(), offered.end(), holds)) {
+    return Status(StatusCode::kMalformed, "server chose a range for host memory that is not ours");
   }
   return ok_status();
 }

@@ -25,6 +25,11 @@ struct AddressRange {
   bool operator==(const AddressRange&) const = default;
 };
 
+// What a guest holds for host memory behind a range of device addresses that it offers.
+constexpr AddressRange host_range_behind(const AddressRange& device_range) {
+  return {device_range.base + device_range.bytes, kHostRangeBytes};
+}
+
 enum HelloFlags : uint32_t {
   kHelloForwardAllocator = 1,  // asks for AllocatorMode::kForward (VGPU_ALLOCATOR=forward)
 };
@@ -71,6 +76,7 @@ struct HelloReply {
   AddressRange device_range;
   AllocatorMode allocator = AllocatorMode::kReserved;
   ChannelSizes sizes;
+  AddressRange host_range;  // where cuMemHostAlloc puts memory, on both sides; bytes 0: nowhere
 };
 
 struct Refusal {

@@ -110,11 +110,17 @@ TEST(Handshake, GuestChecksTheServerToo) {
 TEST(Handshake, HostileAnswersAreNoDevice) {
   HelloReply elsewhere = good_reply();
   elsewhere.device_range.base += 1 << 21;
-  const Message answers[] = {good_reply(), InfoRequest{},
-                             elsewhere};  // without memory, of the wrong kind, unasked range
-  for (const Message& answer : answers) {
-    const Attachment attachment =
-        attach_to(hello_with(kWire), [&](UniqueFd socket) { expect_hello(socket.get(), answer); });
+  HelloReply foreign = good_reply();
+  foreign.host_range = {uint64_t{1} << 30, kHostRangeBytes};
+  const std::pair<Message, const char*> answers[] = {{good_reply(), "no memory"},
+                                                     {InfoRequest{}, "InfoRequest"},
+                                                     {elsewhere, "address range"},
+                                                     {foreign, "host memory"}};
+  for (const auto& [answer, reason] : answers) {
+    const Attachment attachment = attach_to(hello_with(kWire), [&answer = answer](UniqueFd socket) {
+      expect_hello(socket.get(), answer);
+    });
+    EXPECT_NE(attachment.status.text().find(reason), std::string::npos) << attachment.status.text();
     EXPECT_FALSE(attachment.status.ok());
     EXPECT_NE(attachment.cuda_error, 0);
     EXPECT_EQ(attachment.channel, nullptr);

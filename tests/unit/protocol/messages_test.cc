@@ -30,6 +30,7 @@ HelloReply sample_reply() {
   reply.server_pid = 5;
   reply.memory_bytes = 1 << 30;
   reply.device_range = {uint64_t{1} << 45, uint64_t{1} << 43};
+  reply.host_range = host_range_behind(reply.device_range);
   DeviceSnapshot device;
   device.name = "Soft GPU";
   device.uuid = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -73,6 +74,7 @@ TEST(Messages, ReplySurvives) {
   EXPECT_EQ(reply.devices[0].attributes, sample_reply().devices[0].attributes);
   EXPECT_EQ(reply.devices[0].limits, sample_reply().devices[0].limits);
   EXPECT_EQ(reply.device_range, sample_reply().device_range);
+  EXPECT_EQ(reply.host_range, sample_reply().host_range);
   EXPECT_EQ(reply.session, 77u);
   EXPECT_EQ(reply.sizes.ring_bytes, kRingBytesDefault);
 }
