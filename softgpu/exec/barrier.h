@@ -10,42 +10,77 @@
 
 namespace vgpu::softgpu {
 
-// Counts arrivals; knows nothing of who waits. One thread at a time.
+inline constexpr uint32_t kWarpsMax = 32;  // of a block
+
+// Who has arrived and who waits, by lane. One thread at a time.
 class BarrierUnit {
  public:
   static constexpr uint32_t kBarriers = 16;
 
-  void reset() { state_ = {}; }
+  struct Arrival {
+    uint32_t id = 0;
+    uint32_t expected = 0;  // threads; 0 = all of the block that have not left
+    uint32_t op = kBarrierSync;
+    uint32_t lanes = 0;
+    uint32_t votes = 0;  // lanes whose predicate holds
+    bool waits = true;   // false for bar.arrive
+  };
 
-  // A warp of `lanes` threads arrives. `votes`: its lanes whose predicate holds.
-  void arrive(uint32_t id, uint32_t lanes, uint32_t expected, uint32_t votes) {
-    State& s = state_[id % kBarriers];
-    s.arrived += lanes;
-    s.expected = expected;
-    s.votes += static_cast<uint32_t>(std::popcount(votes));
+  void reset() {
+    for (uint32_t used = used_; used != 0; used &= used - 1) state_[std::countr_zero(used)] = {};
+    used_ = 0;
   }
 
-  // `living`: threads of the block that have not left; a barrier for all waits for those only.
-  bool open(uint32_t id, uint32_t living) const {
-    const State& s = state_[id % kBarriers];
-    return s.arrived != 0 && s.arrived >= (s.expected == 0 ? living : s.expected);
+  void arrive(uint32_t warp, const Arrival& a) {
+    const uint32_t id = a.id % kBarriers;
+    State& s = state_[id];
+    used_ |= 1u << id;
+    s.expected = a.expected;
+    s.arrived[warp] |= a.lanes;
+    if (a.waits) s.waiting[warp] |= a.lanes;
+    if (a.op == kBarrierSync) return;
+    s.op = a.op;
+    s.voters += static_cast<uint32_t>(std::popcount(a.lanes));
+    s.votes += static_cast<uint32_t>(std::popcount(a.votes & a.lanes));
+  }
+
+  // Barriers that somebody has reached.
+  uint32_t used() const { return used_; }
+  uint32_t waiting(uint32_t id, uint32_t warp) const { return state_[id].waiting[warp]; }
+
+  // `alive`: per warp the lanes that have not left. With a count the unit is the whole warp, which
+  // has arrived when all of its lanes that are left have; parts of a warp count as they are.
+  bool complete(uint32_t id, const uint32_t* alive, uint32_t warps) const {
+    const State& s = state_[id];
+    uint32_t threads = 0;
+    bool all = true;
+    for (uint32_t w = 0; w < warps; ++w) {
+      const bool whole = (alive[w] & ~s.arrived[w]) == 0;
+      all = all && whole;
+      if (s.arrived[w] != 0)
+        threads += whole ? kWarpLanes : static_cast<uint32_t>(std::popcount(s.arrived[w]));
+    }
+    return s.expected == 0 ? all : threads >= s.expected;
   }
 
   // The value of bar.red; the barrier is then empty again.
-  uint32_t release(uint32_t id, uint32_t op) {
-    State& s = state_[id % kBarriers];
-    const uint32_t result = op == kBarrierPopc  ? s.votes
-                            : op == kBarrierAnd ? s.votes == s.arrived
-                                                : s.votes != 0;
+  uint32_t release(uint32_t id) {
+    State& s = state_[id];
+    const uint32_t result = s.op == kBarrierPopc  ? s.votes
+                            : s.op == kBarrierAnd ? s.votes == s.voters
+                                                  : s.votes != 0;
     s = {};
+    used_ &= ~(1u << id);
     return result;
   }
 
  private:
   struct State {
-    uint32_t arrived = 0, expected = 0, votes = 0;
+    uint32_t expected = 0, op = kBarrierSync, votes = 0, voters = 0;
+    std::array<uint32_t, kWarpsMax> arrived = {}, waiting = {};
   };
   std::array<State, kBarriers> state_ = {};
+  uint32_t used_ = 0;
 };
 
 }  // namespace vgpu::softgpu

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <vector>
 
-#include "softgpu/exec/barrier.h"
 #include "softgpu/exec/block_services.h"
 #include "softgpu/exec/faults.h"
 #include "softgpu/exec/warp_context.h"
@@ -54,10 +53,12 @@ class Window {
   size_t bytes_ = 0, mapped_ = 0;
 };
 
-enum class WarpState : uint8_t { kReady, kWaiting, kFinished };
+// kWaiting: the whole warp is at one barrier. kParked: its lanes wait at several places.
+enum class WarpState : uint8_t { kReady, kWaiting, kParked, kFinished };
 
 struct Warp {
   alignas(64) WarpContext context;
+  WarpSync sync;
   WarpState state = WarpState::kReady;
 };
 
@@ -74,15 +75,14 @@ struct BlockRunner::State {
   const CompiledKernel* kernel = nullptr;
   Window shared, local, save;
   std::vector<Warp> warps;
-  BarrierUnit barriers;
   BlockServices services;
-  uint32_t living = 0;      // threads that have not left
   size_t next = 0;          // the warp whose turn it is
   uint32_t unfinished = 0;  // warps
 
   void set_threads(const Dim3& block);
   BlockStep round(bool* progress);
   bool open_barriers();
+  void release(uint32_t barrier);
   BlockStep faulted(CUresult code, const char* text, int line);
 };
 
@@ -101,6 +101,7 @@ void BlockRunner::State::set_threads(const Dim3& block) {
     c.tid[0][lane] = t % block.x;
     c.tid[1][lane] = t / block.x % block.y;
     c.tid[2][lane] = t / block.x / block.y;
+    c.alive = c.mask;
   }
 }
 
@@ -120,7 +121,7 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   s.kernel = &kernel;
   s.services.device = grid.services;
   s.services.fault = {};
-  s.barriers.reset();
+  s.services.barriers.reset();
   s.warps.resize(warp_count);
   for (uint32_t w = 0; w < warp_count; ++w) {
     WarpContext& c = s.warps[w].context;
@@ -133,6 +134,7 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     c.workspace = grid.cooperative_workspace;
     c.grid_id = grid.grid_id;
     c.services = &s.services;
+    c.sync = &s.warps[w].sync;
     const uint32_t ctaid[3] = {block_index.x, block_index.y, block_index.z};
     const uint32_t ntid[3] = {grid.block.x, grid.block.y, grid.block.z};
     const uint32_t nctaid[3] = {grid.grid.x, grid.grid.y, grid.grid.z};
@@ -148,7 +150,6 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     s.warps[w].state = WarpState::kReady;
   }
   s.set_threads(grid.block);
-  s.living = static_cast<uint32_t>(threads);
   s.unfinished = warp_count;
   s.next = 0;
   return true;
@@ -170,19 +171,21 @@ BlockStep BlockRunner::State::round(bool* progress) {
     switch (kernel->entry(&c)) {
       case kWarpFinished:
         warp.state = WarpState::kFinished;
-        living -= static_cast<uint32_t>(std::popcount(c.mask));
+        c.alive = 0;
         --unfinished;
         *progress = true;
         break;
-      case kWarpAtBarrier: {
+      case kWarpAtBarrier:
         warp.state = WarpState::kWaiting;
         *progress = true;
-        // With a count the unit is whole warps; without one, the threads that exist.
-        const uint32_t lanes =
-            c.barrier_threads == 0 ? static_cast<uint32_t>(std::popcount(c.mask)) : kWarpLanes;
-        barriers.arrive(c.barrier_id, lanes, c.barrier_threads, c.barrier_votes);
+        services.barriers.arrive(
+            static_cast<uint32_t>(next),
+            {c.barrier_id, c.barrier_threads, c.barrier_op, c.alive, c.barrier_votes, true});
         break;
-      }
+      case kWarpParked:
+        warp.state = WarpState::kParked;
+        *progress = true;
+        break;
       case kWarpYielded:
         break;
       case kWarpStopped:
@@ -197,23 +200,37 @@ BlockStep BlockRunner::State::round(bool* progress) {
 }
 
 bool BlockRunner::State::open_barriers() {
+  if (services.barriers.used() == 0) return false;
+  uint32_t alive[kWarpsMax];
+  for (size_t w = 0; w < warps.size(); ++w) alive[w] = warps[w].context.alive;
   bool opened = false;
-  for (uint32_t id = 0; id < BarrierUnit::kBarriers; ++id) {
-    if (!barriers.open(id, living)) continue;
+  for (uint32_t used = services.barriers.used(); used != 0; used &= used - 1) {
+    const uint32_t id = static_cast<uint32_t>(std::countr_zero(used));
+    if (!services.barriers.complete(id, alive, static_cast<uint32_t>(warps.size()))) continue;
+    release(id);
     opened = true;
-    uint32_t result = 0;
-    bool released = false;
-    for (Warp& warp : warps) {
-      WarpContext& c = warp.context;
-      if (warp.state != WarpState::kWaiting || c.barrier_id % BarrierUnit::kBarriers != id)
-        continue;
-      if (!released) result = barriers.release(id, c.barrier_op);
-      released = true;
-      c.barrier_result = result;
-      warp.state = WarpState::kReady;
-    }
   }
   return opened;
+}
+
+void BlockRunner::State::release(uint32_t id) {
+  BarrierUnit& barriers = services.barriers;
+  uint32_t waiting[kWarpsMax];
+  for (uint32_t w = 0; w < warps.size(); ++w) waiting[w] = barriers.waiting(id, w);
+  const uint32_t result = barriers.release(id);
+  for (size_t w = 0; w < warps.size(); ++w) {
+    if (waiting[w] == 0) continue;
+    WarpContext& c = warps[w].context;
+    if (warps[w].state == WarpState::kWaiting) {
+      c.barrier_result = result;
+      warps[w].state = WarpState::kReady;
+      continue;
+    }
+    for (uint32_t m = waiting[w]; m != 0; m &= m - 1) c.sync->result[std::countr_zero(m)] = result;
+    c.sync->flags = result != 0 ? c.sync->flags | waiting[w] : c.sync->flags & ~waiting[w];
+    c.released |= waiting[w];
+    if (warps[w].state == WarpState::kParked) warps[w].state = WarpState::kReady;
+  }
 }
 
 BlockStep BlockRunner::run() {

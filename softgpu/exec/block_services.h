@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "softgpu/exec/barrier.h"
 #include "softgpu/exec/block.h"
 
 namespace vgpu::softgpu {
@@ -10,6 +11,7 @@ namespace vgpu::softgpu {
 class BlockServices {
  public:
   DeviceServices* device = nullptr;
+  BarrierUnit barriers;
   Fault fault;
   // Ends the block with a fault: leaves the compiled code and every helper below run() at once,
   // without running destructors, so callers own nothing that needs one. Only below

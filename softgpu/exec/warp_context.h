@@ -15,6 +15,7 @@ enum WarpResult : int {
   kWarpAtBarrier = 1,  // barrier_* say which; call again when the block's barrier opened
   kWarpYielded = 2,    // spins: let others run first
   kWarpStopped = 3,    // the grid's stop flag was seen
+  kWarpParked = 4,     // every lane waits, some at barriers: call again when `released` says whose
   kWarpTrapped = -1,
   kWarpAssert = -2,
 };
@@ -22,6 +23,16 @@ enum WarpResult : int {
 enum BarrierOp : uint32_t { kBarrierSync = 0, kBarrierPopc = 1, kBarrierAnd = 2, kBarrierOr = 3 };
 
 class BlockServices;
+
+// Where lanes meet that wait for each other at different times or places: what they brought, and
+// what they get.
+struct WarpSync {
+  uint64_t value[kWarpLanes];
+  uint32_t operation[kWarpLanes], members[kWarpLanes];
+  uint32_t second[kWarpLanes], third[kWarpLanes];
+  uint32_t result[kWarpLanes];
+  uint32_t flags;  // per lane: a result that is a predicate
+};
 
 struct WarpContext {
   uint32_t resume;  // 0 = from the start, else the number of a suspension point
@@ -34,6 +45,10 @@ struct WarpContext {
   uint64_t workspace;    // cooperative grid barrier
   uint64_t grid_id;
   BlockServices* services;
+  WarpSync* sync;
+  uint32_t alive;         // lanes that have not left, as far as known outside of the warp
+  uint32_t sync_waiting;  // lanes parked until other lanes of the warp come
+  uint32_t released;      // lanes whose wait is over and who have not gone on yet
   uint32_t ctaid[3];
   uint32_t ntid[3];
   uint32_t nctaid[3];
@@ -44,6 +59,7 @@ struct WarpContext {
   uint32_t barrier_votes;                            // lanes whose predicate holds
   uint32_t barrier_result;                           // filled before the warp is resumed
   uint32_t spins;                                    // back edges taken in loops that wait
+  uint32_t turn;                                     // whose block comes first when loops spin
   uint32_t fault_line;                               // PTX line of a trap or assert
   alignas(128) uint32_t tid[3][kWarpLanes];          // loaded whole, as vectors of 128 bytes
 };

@@ -8,6 +8,12 @@ namespace vgpu::softgpu {
 
 using llvm::BasicBlock;
 
+namespace {
+// More candidates than this are looked through in one place of the function: else code would grow
+// with the square of the blocks.
+constexpr size_t kNarrow = 5;
+}  // namespace
+
 llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   llvm::Type* ptr = llvm::PointerType::get(context_, 0);
   auto* type = llvm::FunctionType::get(int_type(32), {ptr}, false);
@@ -30,6 +36,13 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
     blocks_.push_back(BasicBlock::Create(context_, "b" + std::to_string(b), function_));
   }
   finish_ = BasicBlock::Create(context_, "finish", function_);
+  for (size_t b = 0; b < kernel_.blocks.size(); ++b) {
+    if (kernel_.blocks[b].parks) parking_.push_back(static_cast<int>(b));
+  }
+  if (!parking_.empty()) {
+    settle_ = BasicBlock::Create(context_, "settle", function_);
+    wake_ = BasicBlock::Create(context_, "wake", function_);
+  }
   auto* start = BasicBlock::Create(context_, "start", function_);
   Value* resume = context_field(offsetof(WarpContext, resume), int_type(32));
   entry_switch_ = b_.CreateSwitch(resume, start);
@@ -37,6 +50,8 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   b_.CreateStore(context_field(offsetof(WarpContext, mask), int_type(32)), pending_[0]);
   b_.CreateBr(blocks_[0]);
   for (size_t b = 0; b < kernel_.blocks.size() && !failed_; ++b) block_body(static_cast<int>(b));
+  if (!parking_.empty() && !failed_) finish_parking();
+  if (!failed_) spread_wide();
   b_.SetInsertPoint(finish_);
   b_.CreateRet(i32(kWarpFinished));
   if (!failed_) return function_;
@@ -74,65 +89,86 @@ void Emitter::add_pending(int b, Value* mask) {
   b_.CreateStore(b_.CreateOr(b_.CreateLoad(int_type(32), pending_[b]), mask), pending_[b]);
 }
 
-// Goes to the first of `candidates` that has pending lanes; to the end when none has.
-void Emitter::dispatch(const std::vector<int>& candidates, bool highest_first) {
-  std::vector<int> order = candidates;
-  std::sort(order.begin(), order.end());
-  order.erase(std::unique(order.begin(), order.end()), order.end());
-  if (highest_first) std::reverse(order.begin(), order.end());
+// Goes to the first block of `order` with pending lanes among `lanes` (nullptr = any); the
+// insertion point is then where there is none.
+void Emitter::try_blocks(const std::vector<int>& order, Value* lanes) {
   for (int c : order) {
     auto* other = BasicBlock::Create(context_, "", function_);
-    Value* some = b_.CreateICmpNE(b_.CreateLoad(int_type(32), pending_[c]), i32(0));
-    b_.CreateCondBr(some, blocks_[c], other);
+    Value* pending = b_.CreateLoad(int_type(32), pending_[c]);
+    if (lanes != nullptr) pending = b_.CreateAnd(pending, lanes);
+    b_.CreateCondBr(b_.CreateICmpNE(pending, i32(0)), blocks_[c], other);
     b_.SetInsertPoint(other);
   }
-  // Nobody can run: either all lanes have left, or those that remain are parked at barriers.
-  std::vector<int> parked;
-  for (size_t x = 0; x < kernel_.blocks.size(); ++x) {
-    const Block& block = kernel_.blocks[x];
-    if (block.reachable && block.ends_in_barrier && block.next >= 0 &&
-        !kernel_.frontier[x].empty()) {
-      parked.push_back(block.next);
-    }
-  }
-  if (parked.empty()) {
-    b_.CreateBr(finish_);
-    return;
-  }
-  Value* any = i32(0);
-  for (int p : parked) any = b_.CreateOr(any, b_.CreateLoad(int_type(32), parked_[p]));
-  auto* wait = BasicBlock::Create(context_, "parked", function_);
-  b_.CreateCondBr(b_.CreateICmpNE(any, i32(0)), wait, finish_);
-  b_.SetInsertPoint(wait);
-  suspend(parked, kWarpAtBarrier, parked);
 }
 
-// Saves the masks and every live register of `blocks`, returns `code`, and dispatches over them
-// when resumed.
-void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vector<int>& parked) {
+// Goes to the first of `candidates` (ascending) that has pending lanes. When none has, all lanes
+// have left, or those that remain are parked.
+void Emitter::dispatch(const std::vector<int>& candidates) {
+  if (candidates.size() > kNarrow) {
+    b_.CreateBr(wide(&dispatch_wide_, "dispatch"));
+    return;
+  }
+  try_blocks(candidates, nullptr);
+  b_.CreateBr(parking_.empty() ? finish_ : settle_);
+}
+
+BasicBlock* Emitter::wide(BasicBlock** block, const char* name) {
+  if (*block == nullptr) *block = BasicBlock::Create(context_, name, function_);
+  return *block;
+}
+
+// The bodies of the shared places; each may ask for the next.
+void Emitter::spread_wide() {
+  std::vector<int> all;
+  for (size_t b = 0; b < kernel_.blocks.size(); ++b) {
+    if (kernel_.blocks[b].reachable) all.push_back(static_cast<int>(b));
+  }
+  if (yield_wide_ != nullptr) {
+    b_.SetInsertPoint(yield_wide_);
+    yield(all);
+  }
+  if (flip_wide_ != nullptr) {
+    b_.SetInsertPoint(flip_wide_);
+    flip(all);
+    dispatch(all);
+  }
+  if (dispatch_wide_ != nullptr) {
+    b_.SetInsertPoint(dispatch_wide_);
+    try_blocks(all, nullptr);
+    b_.CreateBr(parking_.empty() ? finish_ : settle_);
+  }
+}
+
+// Everything a warp needs to go on at `blocks`, with its place in the save area.
+void Emitter::save_slots(const std::vector<int>& blocks,
+                         std::vector<std::pair<llvm::AllocaInst*, uint32_t>>* slots) {
   BitSet live(kernel_.function.registers.size());
   for (int b : blocks) live.merge(kernel_.live_in[b]);
-  Value* save = context_field(offsetof(WarpContext, save), llvm::PointerType::get(context_, 0));
-  std::vector<std::pair<llvm::AllocaInst*, uint32_t>> slots;
   uint32_t offset = 0;
   auto keep = [&](llvm::AllocaInst* slot) {
     const auto bits = slot->getAllocatedType()->getPrimitiveSizeInBits().getFixedValue();
     const uint32_t bytes = static_cast<uint32_t>((bits + 7) / 8);
     const uint32_t align = bytes >= 64 ? 64 : 8;
     offset = (offset + align - 1) / align * align;
-    slots.emplace_back(slot, offset);
+    slots->emplace_back(slot, offset);
     offset += bytes;
   };
-  for (int p : parked) {  // parked lanes go on when the barrier opens
-    b_.CreateStore(b_.CreateOr(b_.CreateLoad(int_type(32), pending_[p]),
-                               b_.CreateLoad(int_type(32), parked_[p])),
-                   pending_[p]);
+  for (int b : blocks) {
+    keep(pending_[b]);
+    if (kernel_.blocks[b].parks) keep(parked_[b]);
   }
-  for (int b : blocks) keep(pending_[b]);
   for (size_t r = 0; r < registers_.size(); ++r) {
     if (live.test(r)) keep(registers_[r]);
   }
   save_bytes_max_ = std::max(save_bytes_max_, offset + 64);
+}
+
+// Saves the masks and every live register of `blocks` and returns `code`. Goes on behind when
+// called again.
+void Emitter::suspend(const std::vector<int>& blocks, int code) {
+  std::vector<std::pair<llvm::AllocaInst*, uint32_t>> slots;
+  save_slots(blocks, &slots);
+  Value* save = context_field(offsetof(WarpContext, save), llvm::PointerType::get(context_, 0));
   for (auto [slot, at] : slots) {
     b_.CreateAlignedStore(b_.CreateLoad(slot->getAllocatedType(), slot),
                           b_.CreateConstInBoundsGEP1_64(int_type(8), save, at), llvm::Align(8));
@@ -148,58 +184,97 @@ void Emitter::suspend(const std::vector<int>& blocks, int code, const std::vecto
     Value* from = b_.CreateConstInBoundsGEP1_64(int_type(8), save, at);
     b_.CreateStore(b_.CreateAlignedLoad(slot->getAllocatedType(), from, llvm::Align(8)), slot);
   }
-  if (blocks.size() == 1) {
-    b_.CreateBr(blocks_[blocks[0]]);
-    return;
-  }
-  for (size_t i = 0; i + 1 < blocks.size(); ++i) {
-    auto* other = BasicBlock::Create(context_, "", function_);
-    Value* some = b_.CreateICmpNE(b_.CreateLoad(int_type(32), pending_[blocks[i]]), i32(0));
-    b_.CreateCondBr(some, blocks_[blocks[i]], other);
-    b_.SetInsertPoint(other);
-  }
-  b_.CreateBr(blocks_[blocks.back()]);
 }
 
 // On back edges: leave when the grid is stopped; in loops that wait for others let those run now
 // and then.
 void Emitter::poll(int b, const std::vector<int>& candidates) {
   auto* leave = BasicBlock::Create(context_, "stopped", function_);
-  auto* go_on = BasicBlock::Create(context_, "", function_);
+  auto* stay = BasicBlock::Create(context_, "", function_);
   Value* stop = context_field(offsetof(WarpContext, stop), llvm::PointerType::get(context_, 0));
   auto* word = b_.CreateLoad(int_type(32), stop);
   word->setVolatile(true);
-  b_.CreateCondBr(b_.CreateICmpNE(word, i32(0)), leave, go_on);
+  b_.CreateCondBr(b_.CreateICmpNE(word, i32(0)), leave, stay);
   b_.SetInsertPoint(leave);
   b_.CreateRet(i32(kWarpStopped));
-  b_.SetInsertPoint(go_on);
+  b_.SetInsertPoint(stay);
   if (!kernel_.blocks[b].spins) return;
   constexpr size_t kSpins = offsetof(WarpContext, spins);
   Value* spins = b_.CreateAdd(context_field(kSpins, int_type(32)), i32(1));
   set_context_field(kSpins, spins);
-  if (candidates.size() > 1) {  // lanes of this warp may hold what the others wait for
-    auto* flip = BasicBlock::Create(context_, "flip", function_);
-    auto* stay = BasicBlock::Create(context_, "", function_);
+  const bool many = candidates.size() > kNarrow;
+  if (candidates.size() > 1) {
+    auto* turn = BasicBlock::Create(context_, "flip", function_);
+    stay = BasicBlock::Create(context_, "", function_);
     Value* due = b_.CreateICmpEQ(b_.CreateAnd(spins, i32(3)), i32(3));
-    b_.CreateCondBr(due, flip, stay);
-    b_.SetInsertPoint(flip);
-    dispatch(candidates, true);
+    b_.CreateCondBr(due, turn, stay);
+    b_.SetInsertPoint(turn);
+    if (many) {
+      b_.CreateBr(wide(&flip_wide_, "flip"));
+    } else {
+      flip(candidates);
+      b_.CreateBr(stay);
+    }
     b_.SetInsertPoint(stay);
   }
-  auto* yield = BasicBlock::Create(context_, "yield", function_);
-  auto* stay = BasicBlock::Create(context_, "", function_);
+  auto* pause = BasicBlock::Create(context_, "yield", function_);
+  stay = BasicBlock::Create(context_, "", function_);
   Value* due = b_.CreateICmpEQ(b_.CreateAnd(spins, i32(31)), i32(30));
-  b_.CreateCondBr(due, yield, stay);
-  b_.SetInsertPoint(yield);
-  suspend(candidates, kWarpYielded, {});
+  b_.CreateCondBr(due, pause, stay);
+  b_.SetInsertPoint(pause);
+  if (many)
+    b_.CreateBr(wide(&yield_wide_, "yield"));
+  else
+    yield(candidates);
   b_.SetInsertPoint(stay);
+}
+
+// Lanes of this warp may hold what the others wait for: now and then one of their blocks comes
+// first. In turn the last in the text, where lock holders mostly are, and the block of one lane,
+// each lane having its turn, so that none starves between two loops that spin. The insertion point
+// is then where no such block is pending.
+void Emitter::flip(const std::vector<int>& candidates) {
+  constexpr size_t kTurn = offsetof(WarpContext, turn);
+  Value* turn = b_.CreateAdd(context_field(kTurn, int_type(32)), i32(1));
+  set_context_field(kTurn, turn);
+  auto* by_lane = BasicBlock::Create(context_, "", function_);
+  auto* last = BasicBlock::Create(context_, "", function_);
+  auto* none = BasicBlock::Create(context_, "", function_);
+  Value* odd = b_.CreateICmpNE(b_.CreateAnd(turn, i32(1)), i32(0));
+  b_.CreateCondBr(odd, by_lane, last);
+  b_.SetInsertPoint(by_lane);
+  Value* lane = b_.CreateAnd(b_.CreateLShr(turn, i32(1)), i32(31));
+  try_blocks(candidates, b_.CreateShl(i32(1), lane));
+  b_.CreateBr(none);
+  b_.SetInsertPoint(last);
+  std::vector<int> order(candidates.rbegin(), candidates.rend());
+  try_blocks(order, nullptr);
+  b_.CreateBr(none);
+  b_.SetInsertPoint(none);
+}
+
+// Returns to the runner, so that other warps and blocks go on; then looks who may run.
+void Emitter::yield(const std::vector<int>& candidates) {
+  const bool may_park = std::any_of(candidates.begin(), candidates.end(),
+                                    [&](int c) { return kernel_.blocks[c].parks; });
+  if (may_park) set_context_field(offsetof(WarpContext, alive), waiting_lanes(candidates));
+  suspend(candidates, kWarpYielded);
+  if (may_park) {
+    auto* stay = BasicBlock::Create(context_, "", function_);
+    Value* released =
+        call_helper("sg_sync_settle", int_type(32), {warp_, waiting_lanes(candidates)});
+    b_.CreateCondBr(b_.CreateICmpNE(released, i32(0)), wake_, stay);
+    b_.SetInsertPoint(stay);
+  }
+  if (candidates.size() > 1) flip(candidates);
+  dispatch(candidates);
 }
 
 void Emitter::terminate(int b) {
   if (failed_) return;
   const Block& block = kernel_.blocks[b];
   const Instruction& last = block.code.back();
-  std::vector<int> candidates = frontier_of(b);
+  if (block.parks) return park(b, last);
   const bool is_exit = last.opcode == "ret" || last.opcode == "exit";
   if (last.opcode == "bra" || is_exit) {
     Value* taken = mask_;
@@ -220,61 +295,27 @@ void Emitter::terminate(int b) {
     if (b_.GetInsertBlock()->getTerminator() != nullptr) return;
     if (block.next >= 0) add_pending(block.next, mask_);
   }
-  const bool alone = candidates.empty();
+  go_on(b, frontier_of(b));
+}
+
+// The way out of block b whose lanes have been added to the pending masks; `waiting`: where other
+// lanes may be.
+void Emitter::go_on(int b, const std::vector<int>& waiting) {
+  const Block& block = kernel_.blocks[b];
+  const Instruction& last = block.code.back();
+  std::vector<int> candidates = waiting;
   for (int s : block.successors) candidates.push_back(s);
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   const bool back =
       std::any_of(block.successors.begin(), block.successors.end(), [&](int s) { return s <= b; });
   if (back) poll(b, candidates);
-  if (alone && block.successors.size() == 1 && !(is_exit && last.guard >= 0)) {
+  const bool may_leave = last.guard >= 0 && (last.opcode == "ret" || last.opcode == "exit");
+  if (waiting.empty() && block.successors.size() == 1 && !may_leave) {
     b_.CreateBr(blocks_[block.successors[0]]);
     return;
   }
   dispatch(candidates);
-}
-
-// bar.sync a{, b}; bar.red.op d, a{, b}, p
-void Emitter::barrier_end(int b, const Instruction& in) {
-  const bool reduces = in.has("red");
-  if (in.guard >= 0) return unsupported(in, "a guarded barrier");
-  const size_t first = reduces ? 1 : 0;
-  const size_t extra = in.operands.size() - first - (reduces ? 1 : 0);
-  Value* id = extra > 0 ? get_lane0(in.operands[first], {'u', 32}) : i32(0);
-  Value* threads = extra > 1 ? get_lane0(in.operands[first + 1], {'u', 32}) : i32(0);
-  set_context_field(offsetof(WarpContext, barrier_id), id);
-  set_context_field(offsetof(WarpContext, barrier_threads), threads);
-  uint32_t op = kBarrierSync;
-  if (reduces) {
-    op = in.has("popc") ? kBarrierPopc : in.has("and") ? kBarrierAnd : kBarrierOr;
-    Value* votes = b_.CreateAnd(mask_bits(predicate(in.operands.back())), mask_);
-    set_context_field(offsetof(WarpContext, barrier_votes), votes);
-  }
-  set_context_field(offsetof(WarpContext, barrier_op), i32(op));
-  const int next = kernel_.blocks[b].next;
-  if (next < 0) {
-    b_.CreateBr(finish_);
-    return;
-  }
-  if (kernel_.frontier[b].empty()) {
-    add_pending(next, mask_);
-    suspend({next}, kWarpAtBarrier, {});
-    // suspend ended with a branch to `next`; a reduction's result is stored on the way.
-    if (reduces) {
-      auto* branch = b_.GetInsertBlock()->getTerminator();
-      b_.SetInsertPoint(branch);
-      Value* result = context_field(offsetof(WarpContext, barrier_result), int_type(32));
-      if (op != kBarrierPopc) result = b_.CreateICmpNE(result, i32(0));
-      const bool was = guarded_;
-      guarded_ = false;
-      set(in.operands[0], result);
-      guarded_ = was;
-    }
-    return;
-  }
-  if (reduces) return unsupported(in, "bar.red in divergent code");
-  b_.CreateStore(b_.CreateOr(b_.CreateLoad(int_type(32), parked_[next]), mask_), parked_[next]);
-  dispatch(frontier_of(b));
 }
 
 void Emitter::emit_plain(const Instruction& in) {
@@ -306,6 +347,13 @@ void Emitter::emit_guarded(const Instruction& in) {
   b_.SetInsertPoint(after);
   mask_ = before;
   guarded_ = before_guarded;
+}
+
+// Whoever sleeps waits for somebody: the next back edge yields.
+void Emitter::nanosleep(const Instruction&) {
+  constexpr size_t kSpins = offsetof(WarpContext, spins);
+  Value* spins = context_field(kSpins, int_type(32));
+  set_context_field(kSpins, b_.CreateOr(b_.CreateAnd(spins, i32(~31u)), i32(29)));
 }
 
 void Emitter::trap(const Instruction& in) {

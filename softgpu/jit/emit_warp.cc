@@ -16,7 +16,7 @@ void Emitter::shuffle(const Instruction& in) {
   Value *a = spill(get(in.operands[1], t)), *lane = spill(get(in.operands[2], t)),
         *clamp = spill(get(in.operands[3], t));
   auto* out = stack_slot(vector_of(int_type(32)));
-  Value* valid = call_helper("sg_shuffle", int_type(32), {i32(mode), a, lane, clamp, mask_, out});
+  Value* valid = call_helper("sg_shuffle", int_type(32), {i32(mode), a, lane, clamp, out});
   const Operand& d = in.operands[0];
   Value* result = unspill(out, int_type(32));
   if (d.kind == Operand::Kind::kRegister && scalar_register(d.reg)) {
@@ -39,8 +39,9 @@ void Emitter::shuffle(const Instruction& in) {
 void Emitter::vote(const Instruction& in) {
   Value* members = mask_;
   if (in.operands.size() > 2) {
-    Value* m = get(in.operands[2], {'b', 32});
-    if (!is_vector(m)) members = b_.CreateAnd(mask_, m);
+    Value* m = member_operand(in);
+    if (is_vector(m)) return collective_now(in);
+    members = b_.CreateAnd(mask_, m);
   }
   Value* votes = b_.CreateAnd(mask_bits(predicate(in.operands[1])), members);
   Value* none = b_.CreateICmpEQ(votes, i32(0));
@@ -55,27 +56,17 @@ void Emitter::vote(const Instruction& in) {
 void Emitter::activemask(const Instruction& in) { set(in.operands[0], mask_); }
 
 // match.any.sync.type d, a, mask;  match.all.sync.type d[|p], a, mask
-void Emitter::match(const Instruction& in) {
-  Type t;
-  if (!in.type_from_end(0, &t)) return unsupported(in);
-  Value* wide = as(get(in.operands[1], {'b', t.bits}), int_type(64));
-  Value* values = spill(wide);
-  auto* out = stack_slot(vector_of(int_type(32)));
-  const bool all = in.has("all");
-  Value* same = call_helper("sg_match", int_type(32), {i32(all ? 1 : 0), values, mask_, out});
-  const Operand& d = in.operands[0];
-  Value* result = unspill(out, int_type(32));
-  Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, mask_, b_.getFalse());
-  if (d.kind == Operand::Kind::kRegister && scalar_register(d.reg))
-    result = b_.CreateExtractElement(result, first);
-  set(d, result);
-  if (d.second >= 0) set_register(d.second, b_.CreateICmpNE(same, i32(0)));
-}
+void Emitter::match(const Instruction& in) { collective_now(in); }
+
+// elect.sync d|p, mask: the lowest lane
+void Emitter::elect(const Instruction& in) { collective_now(in); }
 
 // redux.sync.op.type d, a, mask
 void Emitter::redux(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t) || t.is_float()) return unsupported(in);
+  Value* members = member_operand(in);
+  if (is_vector(members)) return collective_now(in);
   Value* a = splat(get(in.operands[1], t));
   const bool s = t.kind == 's';
   uint64_t neutral = 0;
@@ -92,17 +83,18 @@ void Emitter::redux(const Instruction& in) {
     op = llvm::Intrinsic::vector_reduce_or;
   else if (in.has("xor"))
     op = llvm::Intrinsic::vector_reduce_xor;
-  a = b_.CreateSelect(mask_vector(mask_), a, splat(i32(neutral)));
+  a = b_.CreateSelect(mask_vector(b_.CreateAnd(mask_, members)), a, splat(i32(neutral)));
   set(in.operands[0], b_.CreateUnaryIntrinsic(op, a));
 }
 
-// Lanes run in step: what bar.warp.sync waits for has happened. Memory is in order, too.
+// bar.warp.sync where all named lanes are here: they run in step, and memory is in order. bar.sync
+// and bar.red end their blocks and do not come here.
 void Emitter::warp_barrier(const Instruction& in) {
-  if (in.opcode == "bar" && in.has("warp")) {
+  if (in.has("warp")) {
     b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
     return;
   }
-  if (in.has("arrive")) return unsupported(in, "an arrival that does not wait");
+  if (in.has("arrive") && !in.has("cluster")) return barrier_arrive(in);
   unsupported(in);
 }
 

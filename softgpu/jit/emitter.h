@@ -75,11 +75,18 @@ class Emitter {
   void block_body(int b);
   void terminate(int b);
   void add_pending(int b, Value* mask);
-  void dispatch(const std::vector<int>& candidates, bool highest_first = false);
-  void barrier_end(int b, const Instruction& in);
+  void dispatch(const std::vector<int>& candidates);
+  void spread_wide();
+  void try_blocks(const std::vector<int>& order, Value* lanes);
+  void go_on(int b, const std::vector<int>& candidates);
   void poll(int b, const std::vector<int>& candidates);
-  void suspend(const std::vector<int>& blocks, int code, const std::vector<int>& parked);
+  void flip(const std::vector<int>& candidates);
+  void yield(const std::vector<int>& candidates);
+  void suspend(const std::vector<int>& blocks, int code);
+  void save_slots(const std::vector<int>& blocks,
+                  std::vector<std::pair<llvm::AllocaInst*, uint32_t>>* slots);
   std::vector<int> frontier_of(int b) const;
+  void nanosleep(const Instruction& in);
   void emit_guarded(const Instruction& in);
   void emit_plain(const Instruction& in);
   void trap(const Instruction& in);
@@ -150,6 +157,26 @@ class Emitter {
   bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
   Value* widen_loaded(Value* v, const Type& t, const Operand& destination);
 
+  // emit_sync.cc: barriers, and lanes that park until others come
+  struct Barrier {
+    Value *id = nullptr, *threads = nullptr, *votes = nullptr;  // id and threads: i32 or vectors
+    uint32_t op = 0;
+  };
+  Barrier barrier_operands(const Instruction& in);
+  void barrier_end(int b, const Instruction& in);
+  void barrier_arrive(const Instruction& in);
+  void park(int b, const Instruction& in);
+  void park_warp_sync(int b, const Instruction& in, const std::vector<int>& candidates);
+  void finish_parking();
+  void deliver(int b, Value* released);
+  void collective_result(const Instruction& in, Value* value, Value* flags);
+  void collective_now(const Instruction& in);
+  Value* waiting_lanes(const std::vector<int>& blocks);
+  Value* member_operand(const Instruction& in);
+  uint32_t collective_code(const Instruction& in);
+  void collective_operands(const Instruction& in, Value** value, Value** second, Value** third);
+  void elect(const Instruction&);
+
   // emit_atomic.cc, emit_warp.cc, emit_call.cc
   void atomic(const Instruction&);
   void shuffle(const Instruction&);
@@ -176,6 +203,14 @@ class Emitter {
   std::vector<llvm::BasicBlock*> blocks_;
   llvm::SwitchInst* entry_switch_ = nullptr;
   llvm::BasicBlock* finish_ = nullptr;
+  // Only in functions with parking blocks: where nobody can run, and where lanes go on after a
+  // wait.
+  llvm::BasicBlock *settle_ = nullptr, *wake_ = nullptr;
+  std::vector<int> parking_;
+  // For many candidates: dispatch, flip and yield over all blocks, once per function. Made when
+  // used.
+  llvm::BasicBlock *dispatch_wide_ = nullptr, *flip_wide_ = nullptr, *yield_wide_ = nullptr;
+  llvm::BasicBlock* wide(llvm::BasicBlock** block, const char* name);
   Value* mask_ = nullptr;  // lanes of the running block, or of the guarded instruction
   bool guarded_ = false;   // mask_ is narrower than the block's
   int block_ = 0;

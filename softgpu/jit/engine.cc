@@ -39,6 +39,7 @@ void define_runtime(llvm::orc::LLJIT* jit) {
   };
   add(runtime_memory_symbols());
   add(runtime_warp_symbols());
+  add(runtime_sync_symbols());
   add(runtime_service_symbols());
   auto c_function = [&](const char* name, void* address) {
     symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),

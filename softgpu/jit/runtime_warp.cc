@@ -13,31 +13,15 @@
 namespace vgpu::softgpu {
 namespace {
 
-// As PTX describes shfl: the clamp operand holds the segment mask (bits 8-12) and the bound (bits
-// 0-4). Returns the predicate of each lane.
+// Returns the predicate of each lane.
 uint32_t shuffle(uint32_t mode, const uint32_t* a, const uint32_t* b, const uint32_t* c,
-                 uint32_t mask, uint32_t* out) {
+                 uint32_t* out) {
   uint32_t valid = 0;
   for (uint32_t lane = 0; lane < 32; ++lane) {
-    const uint32_t offset = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
-    const uint32_t max_lane = (lane & segment) | (clamp & ~segment & 31);
-    const uint32_t min_lane = lane & segment;
-    int64_t from = 0;
     bool inside = false;
-    if (mode == 0) {
-      from = static_cast<int64_t>(lane) - offset;
-      inside = from >= static_cast<int64_t>(max_lane);
-    } else {
-      from = mode == 1   ? lane + offset
-             : mode == 2 ? lane ^ offset
-                         : (min_lane | (offset & ~segment & 31));
-      inside = from <= static_cast<int64_t>(max_lane);
-    }
-    const uint32_t source = inside ? static_cast<uint32_t>(from) & 31 : lane;
-    out[lane] = a[source];
+    out[lane] = a[shuffle_source(mode, lane, b[lane], c[lane], &inside)];
     if (inside) valid |= 1u << lane;
   }
-  (void)mask;
   return valid;
 }
 

@@ -107,14 +107,16 @@ class Affine {
     return {a.stride + sign * b.stride, std::min(a.zeros, b.zeros)};
   }
 
-  Fact product(const Operand& x, const Operand& y) const {
+  // `extended`: factors are taken as unsigned numbers of 32 bits and the product has 64.
+  Fact product(const Operand& x, const Operand& y, bool extended) const {
     const Fact a = of(x), b = of(y);
     if (a.stride == kTop || b.stride == kTop) return {kTop, 0};
     if (a.stride == 0 && b.stride == 0) return {0, std::min(63, a.zeros + b.zeros)};
     const auto cx = constant(x), cy = constant(y);
     const Fact& affine = cy ? a : b;
     if (affine.stride == kNot || (!cx && !cy)) return {kNot, 0};
-    const int64_t c = cy ? *cy : *cx;
+    int64_t c = cy ? *cy : *cx;
+    if (extended) c = static_cast<int64_t>(static_cast<uint32_t>(c));
     if (c > INT32_MAX || c < INT32_MIN) return {kNot, 0};
     return {affine.stride * c, std::min(63, affine.zeros + trailing_zeros(c))};
   }
@@ -130,7 +132,7 @@ class Affine {
   }
 
   Fact multiply(const Instruction& in, const Type& type) const {
-    Fact f = product(in.operands[1], in.operands[2]);
+    Fact f = product(in.operands[1], in.operands[2], in.has("wide") && type.kind != 's');
     if (in.has("hi")) return {kNot, 0};
     if (!in.has("wide")) return f;
     const Fact a = widen(of(in.operands[1]), type.kind == 's'),

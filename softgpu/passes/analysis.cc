@@ -1,5 +1,6 @@
 // Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a
 // fixpoint of both. SPDX-License-Identifier: Apache-2.0
+#include "softgpu/passes/isolate_syncs.h"
 #include "softgpu/passes/kernel.h"
 
 namespace vgpu::softgpu {
@@ -52,11 +53,13 @@ class Divergence {
     k_->divergent.assign(registers, false);
     k_->divergent_exit.assign(k_->blocks.size(), false);
     k_->frontier.assign(k_->blocks.size(), BitSet(k_->blocks.size()));
+    for (Block& block : k_->blocks) block.parks = false;
     for (changed_ = true; changed_;) {
       changed_ = false;
       for (size_t b = 0; b < k_->blocks.size(); ++b) {
         if (k_->blocks[b].reachable) visit(static_cast<int>(b));
       }
+      mark_parking();
       spread_frontiers();
       mask_writes();
     }
@@ -81,12 +84,13 @@ class Divergence {
     return false;
   }
 
-  bool result_diverges(const Instruction& in) const {
-    if (in.opcode == "atom") return true;
+  bool result_diverges(const Instruction& in, const Block& block) const {
+    if (in.opcode == "atom" || block.parks) return true;
     if (in.opcode == "ld" && in.has("local")) return true;
     if (in.opcode == "vote" || in.opcode == "activemask" || in.opcode == "redux" ||
         in.opcode == "barrier" || in.opcode == "bar") {
-      return in.guard >= 0 && k_->divergent[in.guard];
+      if (in.guard >= 0 && k_->divergent[in.guard]) return true;
+      return in.opcode[0] != 'b' && in.operands.size() > 2 && operand_diverges(in.operands[2]);
     }
     if (in.opcode == "elect" || in.opcode == "call") return true;
     if (in.guard >= 0 && k_->divergent[in.guard]) return true;
@@ -106,7 +110,7 @@ class Divergence {
     std::vector<int> writes, reads;
     for (const Instruction& in : k_->blocks[b].code) {
       registers_of(in, &writes, &reads);
-      if (!writes.empty() && result_diverges(in)) {
+      if (!writes.empty() && result_diverges(in, k_->blocks[b])) {
         for (int r : writes) set_divergent(r);
       }
     }
@@ -125,11 +129,23 @@ class Divergence {
     changed_ = true;
   }
 
+  // Lanes that wait at `b` for others let all of those run; they stay whatever their place.
+  void mark_parking() {
+    for (size_t b = 0; b < k_->blocks.size(); ++b) {
+      Block& block = k_->blocks[b];
+      if (block.parks || !block.reachable || block.code.size() != 1) continue;
+      const Instruction& in = block.code[0];
+      if (sync_kind(in) == SyncKind::kNone) continue;
+      block.parks = !k_->frontier[b].empty() || (in.guard >= 0 && k_->divergent[in.guard]);
+      changed_ = changed_ || block.parks;
+    }
+  }
+
   // After block b control goes to the lowest block with pending lanes; the others wait meanwhile.
   void spread(const std::vector<int>& pending, bool any_first) {
     for (int x : pending) {
       for (int y : pending) {
-        if (y > x || any_first) wait_in(y, x);
+        if (y > x || any_first || k_->blocks[y].parks) wait_in(y, x);
       }
     }
   }
@@ -143,11 +159,11 @@ class Divergence {
       for (int x = 0; x < n; ++x) {
         if (k_->frontier[b].test(x)) waiting.push_back(x);
       }
-      // Spinning loops let the others run first now and then; lanes parked at a barrier wait
-      // whatever their place.
-      const bool any_first = block.spins || block.ends_in_barrier;
-      if (k_->divergent_exit[b]) {
+      // Spinning loops let the others run first now and then.
+      const bool any_first = block.spins || block.parks;
+      if (k_->divergent_exit[b] || block.parks) {
         std::vector<int> all = waiting;
+        if (block.parks) all.push_back(b);
         all.insert(all.end(), block.successors.begin(), block.successors.end());
         spread(all, any_first);
         continue;
@@ -192,8 +208,10 @@ class Divergence {
 }  // namespace
 
 void analyse(Kernel* kernel, const Variant& variant) {
-  find_liveness(kernel);
-  Divergence(kernel, variant).run();
+  do {
+    find_liveness(kernel);
+    Divergence(kernel, variant).run();
+  } while (isolate_syncs(kernel));
   find_affine(kernel, variant);
 }
 

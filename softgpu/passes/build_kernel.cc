@@ -12,14 +12,9 @@ namespace {
 using ptx::Instruction;
 using ptx::Operand;
 
-bool is_barrier(const Instruction& in) {
-  return (in.opcode == "bar" && !in.has("warp") && !in.has("arrive")) ||
-         (in.opcode == "barrier" && !in.has("cluster") && !in.has("arrive"));
-}
-
 bool ends_block(const Instruction& in) {
   return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" ||
-         is_barrier(in);
+         sync_kind(in) == SyncKind::kBarrier;
 }
 
 std::set<size_t> leaders(const ptx::Function& f) {
@@ -38,6 +33,16 @@ void add_registers(const Operand& o, std::vector<int>* list) {
   for (const Operand& e : o.elements) add_registers(e, list);
 }
 
+void collect_successors(Block* block) {
+  block->successors.clear();
+  for (int s : {block->branch, block->next}) {
+    if (s >= 0) block->successors.push_back(s);
+  }
+  std::sort(block->successors.begin(), block->successors.end());
+  block->successors.erase(std::unique(block->successors.begin(), block->successors.end()),
+                          block->successors.end());
+}
+
 // Which blocks follow; the end of the body is an exit.
 void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string, int>& labels) {
   std::vector<size_t> begin(starts.begin(), starts.end());
@@ -53,14 +58,7 @@ void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string,
                          last->opcode == "trap");
     if (last != nullptr && last->opcode == "bra")
       block.branch = block_at(labels.at(last->operands[0].symbol));
-    if (last != nullptr) block.ends_in_barrier = is_barrier(*last);
     if (!leaves && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
-    for (int s : {block.branch, block.next}) {
-      if (s >= 0) block.successors.push_back(s);
-    }
-    std::sort(block.successors.begin(), block.successors.end());
-    block.successors.erase(std::unique(block.successors.begin(), block.successors.end()),
-                           block.successors.end());
   }
 }
 
@@ -75,27 +73,103 @@ void mark_reachable(Kernel* k) {
   }
 }
 
-// A loop waits for others when it reads memory that others write: atomics, volatile and ordered
-// loads, nanosleep.
-bool may_wait(const Instruction& in) {
-  return in.opcode == "atom" || in.opcode == "nanosleep" || (in.opcode == "mbarrier") ||
-         (in.opcode == "ld" && (in.has("volatile") || in.has("relaxed") || in.has("acquire")));
+// What other threads write can show in the result: atomics, volatile and ordered loads, and between
+// fences every load.
+bool sees_others(const Instruction& in, bool fenced) {
+  if (in.opcode == "atom") return true;
+  return in.opcode == "ld" && !in.has("param") &&
+         (fenced || in.has("volatile") || in.has("relaxed") || in.has("acquire"));
 }
+
+// Whether the loop of blocks [first, last] may wait for other threads: a branch in it depends on
+// what it sees of them.
+class SpinSearch {
+ public:
+  SpinSearch(const Kernel& k, int first, int last) : k_(k), first_(first), last_(last) {}
+
+  bool run() {
+    bool seeds = false, fence = false, barrier = false;
+    each([&](const Instruction& in) {
+      sleeps_ = sleeps_ || in.opcode == "nanosleep" || in.opcode == "mbarrier";
+      seeds = seeds || in.opcode == "atom" || in.opcode == "ld";
+      fence = fence || in.opcode == "membar" || in.opcode == "fence";
+      barrier = barrier || sync_kind(in) == SyncKind::kBarrier;
+    });
+    if (sleeps_ || !seeds) return sleeps_;
+    fenced_ = fence && !barrier;
+    tainted_ = BitSet(k_.function.registers.size());
+    while (spread()) {
+    }
+    bool found = false;
+    each([&](const Instruction& in) {
+      found = found || (in.opcode == "bra" && in.guard >= 0 && tainted_.test(in.guard));
+    });
+    return found;
+  }
+
+ private:
+  template <typename F>
+  void each(F f) const {
+    for (int b = first_; b <= last_; ++b) {
+      for (const Instruction& in : k_.blocks[b].code) f(in);
+    }
+  }
+
+  bool spread() {
+    bool grew = false;
+    std::vector<int> writes, reads;
+    each([&](const Instruction& in) {
+      registers_of(in, &writes, &reads);
+      bool taints = sees_others(in, fenced_);
+      for (int r : reads) taints = taints || tainted_.test(r);
+      for (int w : writes) {
+        if (!taints || tainted_.test(w)) continue;
+        tainted_.set(w);
+        grew = true;
+      }
+    });
+    return grew;
+  }
+
+  const Kernel& k_;
+  const int first_, last_;
+  bool sleeps_ = false, fenced_ = false;
+  BitSet tainted_;
+};
 
 void mark_spins(Kernel* k) {
   for (size_t b = 0; b < k->blocks.size(); ++b) {
+    k->blocks[b].spins = false;
     for (int s : k->blocks[b].successors) {
-      if (s > static_cast<int>(b)) continue;
-      for (int i = s; i <= static_cast<int>(b); ++i) {
-        for (const Instruction& in : k->blocks[i].code) {
-          if (may_wait(in)) k->blocks[b].spins = true;
-        }
-      }
+      if (s > static_cast<int>(b) || k->blocks[b].spins) continue;
+      k->blocks[b].spins = SpinSearch(*k, s, static_cast<int>(b)).run();
     }
   }
 }
 
 }  // namespace
+
+SyncKind sync_kind(const Instruction& in) {
+  const std::string& op = in.opcode;
+  if (op == "bar" || op == "barrier") {
+    if (in.has("warp")) return SyncKind::kWarp;
+    return in.has("arrive") || in.has("cluster") ? SyncKind::kNone : SyncKind::kBarrier;
+  }
+  const bool collective =
+      op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "elect";
+  return collective && in.has("sync") ? SyncKind::kWarp : SyncKind::kNone;
+}
+
+void link_blocks(Kernel* k) {
+  for (Block& block : k->blocks) {
+    block.ends_in_barrier =
+        !block.code.empty() && sync_kind(block.code.back()) == SyncKind::kBarrier;
+    block.reachable = false;
+    collect_successors(&block);
+  }
+  mark_reachable(k);
+  mark_spins(k);
+}
 
 bool has_destination(const Instruction& in) {
   static const std::set<std::string> kNone = {
@@ -145,8 +219,7 @@ bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kern
   }
   link(kernel, starts, f.labels);
   f.body.clear();
-  mark_reachable(kernel);
-  mark_spins(kernel);
+  link_blocks(kernel);
   return true;
 }
 

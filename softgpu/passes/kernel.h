@@ -38,6 +38,11 @@ class BitSet {
   std::vector<uint64_t> words_;
 };
 
+// What an instruction makes its lanes wait for: nothing, lanes of the warp that a member mask
+// names, or threads of the block at a barrier.
+enum class SyncKind : uint8_t { kNone, kWarp, kBarrier };
+SyncKind sync_kind(const ptx::Instruction& in);
+
 struct Block {
   std::vector<ptx::Instruction> code;
   std::vector<int> successors;  // ascending, each once
@@ -46,6 +51,9 @@ struct Block {
   bool ends_in_barrier = false;
   bool reachable = false;
   bool spins = false;  // has a back edge out of a loop that may wait for other threads
+  // Holds nothing but an operation that waits, in divergent code: lanes may stay here while others
+  // run any block. Set by the analyses.
+  bool parks = false;
 };
 
 struct Kernel {
@@ -86,7 +94,10 @@ bool has_destination(const ptx::Instruction& in);
 // indirect calls.
 bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
                   Diagnostic* error);
-// Fills the analyses of `kernel` for one variant.
+// Which blocks follow from which, and what depends on it: reachability, loops that wait. For passes
+// that changed the blocks.
+void link_blocks(Kernel* kernel);
+// Fills the analyses of `kernel` for one variant. Cuts blocks where lanes may have to park.
 void analyse(Kernel* kernel, const Variant& variant);
 void find_affine(Kernel* kernel, const Variant& variant);
 
