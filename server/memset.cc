@@ -11,11 +11,13 @@ bool handle_Fill(Session& session, const wire::FillArgs& args, const Record& rec
   if (args.width != 1 && args.width != 2 && args.width != 4) {
     return session.malformed(record, "element width");
   }
-  if (args.count > ~uint64_t{0} / args.width ||
-      !session.memory().owns(args.destination, args.count * args.width)) {
+  if (args.count > ~uint64_t{0} / args.width) return session.malformed(record, "element count");
+  const uint64_t bytes = args.count * args.width;
+  if (!session.memory().owns(args.destination, bytes) &&
+      !session.host_memory().contains(args.destination, bytes)) {
     return session.malformed(record, "not the guest's memory");
   }
-  session.admission().admit(copy_cost(args.count * args.width));
+  session.admission().admit(copy_cost(bytes));
   session.touch(stream);
   const DriverTable& driver = session.driver();
   CUresult result;

@@ -31,7 +31,12 @@ using shim::Stream;
 
 namespace {
 
-constexpr unsigned kContextFlags = CU_CTX_FLAGS_MASK;
+// Known flags, and at most one way of waiting.
+bool flags_valid(unsigned flags) {
+  const unsigned schedule = flags & CU_CTX_SCHED_MASK;
+  return (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 &&
+         (schedule & (schedule - 1)) == 0;
+}
 
 // What the application made in a context goes with it.
 void forget_objects(Session& session, Context* context) {
@@ -88,7 +93,7 @@ CUresult primary_of(CUdevice device, Session** session, Context** context) {
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (out == nullptr || (flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   Context* context = session->contexts().add_created(device, flags);
   if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -111,7 +116,7 @@ CUresult find_context(CUcontext handle, Context** context) {
   Session* session;
   if (handle == nullptr) return enter(&session, context);
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  *context = session->contexts().find(handle);
+  *context = session->contexts().find_living(handle);
   if (*context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return (*context)->active.load(std::memory_order_acquire) ? CUDA_SUCCESS
                                                             : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -166,7 +171,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
   Session* session;
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
-  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   context->flags.store(flags, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
@@ -187,7 +192,8 @@ CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
 
 CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params, int count, unsigned int flags,
                         CUdevice device) {
-  if (params != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (count < 0 || (count > 0 && params == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  if (count > 0) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   return create(out, flags, device);
 }
 
@@ -205,7 +211,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   Context* context = session->contexts().find(handle);
   if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context->active.exchange(false, std::memory_order_acq_rel))
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return CUDA_ERROR_INVALID_CONTEXT;
   wire::ContextDestroyArgs args;
   args.context = context->id;
   const CUresult result = session->call(nullptr, Op::kContextDestroy, args);
@@ -224,13 +230,19 @@ CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  context->uses.fetch_add(1, std::memory_order_relaxed);
   *out = context->handle();
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxDetach(CUcontext handle) {
-  Context* context;
-  return find_context(handle, &context);
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  Context* context = current_context();
+  if (context == nullptr || context->handle() != handle || context->primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  const bool last = context->uses.fetch_sub(1, std::memory_order_relaxed) == 1;
+  return last ? driver::cuCtxDestroy_v2(handle) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* out) {
@@ -246,11 +258,8 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* context = nullptr;
   if (handle != nullptr) {
-    context = session->contexts().find(handle);
+    context = session->contexts().find_living(handle);
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    // libcudart makes the primary context current before it retains it.
-    if (!context->primary && !context->active.load(std::memory_order_acquire))
-      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   set_current_context(context);
   return CUDA_SUCCESS;
@@ -259,10 +268,8 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
 CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   Session* session = Process::session();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  Context* context = handle == nullptr ? nullptr : session->contexts().find(handle);
+  Context* context = handle == nullptr ? nullptr : session->contexts().find_living(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->primary && !context->active.load(std::memory_order_acquire))
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   push_current_context(context);
   return CUDA_SUCCESS;
 }
@@ -304,7 +311,7 @@ CUresult cuCtxGetFlags(unsigned int* flags) {
 CUresult cuCtxSetFlags(unsigned int flags) {
   Context* context;
   if (CUresult r = find_context(nullptr, &context); r != CUDA_SUCCESS) return r;
-  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   context->flags.store(flags, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }

@@ -27,6 +27,14 @@ class ContextTable {
   Context* add_created(CUdevice device, uint32_t flags);
   // nullptr for anything that was never a context.
   Context* find(CUcontext handle) const { return contexts_.find(id_of(handle)); }
+  // The same, and nullptr for a created context that was destroyed. A primary one that is not
+  // retained counts: libcudart makes it current before it retains it.
+  Context* find_living(CUcontext handle) const {
+    Context* context = find(handle);
+    const bool gone =
+        context != nullptr && !context->primary && !context->active.load(std::memory_order_acquire);
+    return gone ? nullptr : context;
+  }
   Context* primary(CUdevice device) const {
     const auto index = static_cast<size_t>(device);
     return device >= 0 && index < primaries_.size() ? primaries_[index] : nullptr;

@@ -188,19 +188,22 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice fro
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUdevice number) {
+CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType type, CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
-  if (supported == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (supported == nullptr || static_cast<unsigned>(type) >= CU_EXEC_AFFINITY_TYPE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   *supported = 0;
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format, unsigned channels,
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format, unsigned channels,
                                             CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
-  if (width == nullptr || channels == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool channels_valid = channels == 1 || channels == 2 || channels == 4;
+  if (width == nullptr || !channels_valid || static_cast<unsigned>(format) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *width =
       static_cast<size_t>(attribute(*device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
   return CUDA_SUCCESS;

@@ -102,8 +102,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS)
     return r;
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != 0)
-    return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_RECORD_DEFAULT)
+    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   wire::EventRecordArgs args;
   args.event = event->id;
   args.stream = stream.id;

@@ -73,7 +73,7 @@ CUresult cuMemFreeHost(void* pointer) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  if (pointer == nullptr) return CUDA_SUCCESS;
+  if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   HostBlock block;
   if (!session->host_memory().remove(reinterpret_cast<uint64_t>(pointer), false, &block)) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -18,9 +18,11 @@ namespace vgpu::driver {
 using shim::attribute;
 using shim::Context;
 using shim::enter;
+using shim::find_any_stream;
 using shim::find_function;
 using shim::find_stream;
 using shim::Function;
+using shim::id_of;
 using shim::Kernel;
 using shim::Param;
 using shim::Session;
@@ -116,9 +118,13 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   if (function == nullptr) [[unlikely]]
     return CUDA_ERROR_INVALID_HANDLE;
   if (function->context != nullptr && function->context != context) [[unlikely]]
-    return CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_ERROR_INVALID_HANDLE;
   StreamRef stream;
-  if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS)
+  // A CUkernel runs in the stream's context, a CUfunction in its own, which must be current.
+  if (CUresult r = function->kernel->kernel_id == id_of(handle)
+                       ? find_any_stream(*session, stream_handle, &stream, &context)
+                       : find_stream(*session, context, stream_handle, &stream);
+      r != CUDA_SUCCESS)
     return r;
   const Kernel& kernel = *function->kernel;
   if (CUresult r = check_shape(limits_of(*session, context->device), kernel, shape);

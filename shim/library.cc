@@ -55,11 +55,12 @@ Context* context_for(Session& session, CUdevice device) {
 }  // namespace
 
 CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_options,
-                           void** jit_values, unsigned int jit_count, CUlibraryOption*, void**,
-                           unsigned int) {
+                           void** jit_values, unsigned int jit_count, CUlibraryOption* options,
+                           void**, unsigned int count) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
+  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr)) ||
+      (count != 0 && options == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t id = 0;
@@ -70,11 +71,12 @@ CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_o
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* jit_options,
-                               void** jit_values, unsigned int jit_count, CUlibraryOption*, void**,
-                               unsigned int) {
+                               void** jit_values, unsigned int jit_count, CUlibraryOption* options,
+                               void**, unsigned int count) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr))) {
+  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr)) ||
+      (count != 0 && options == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t id = 0;
@@ -168,7 +170,9 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handl
 
 CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {
   Session* session;
+  Context* context;
   Function* kernel;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Module* library = session->libraries.find(kernel->owner);
@@ -190,7 +194,9 @@ CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
 CUresult cuKernelGetName(const char** name, CUkernel handle) {
   Session* session;
   Function* kernel;
-  if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
+  const CUresult result = look_up(handle, &session, &kernel);
+  if (result == CUDA_ERROR_INVALID_HANDLE && handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS) return result;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *name = kernel->kernel->name.c_str();
   return CUDA_SUCCESS;

@@ -15,7 +15,7 @@ namespace vgpu::driver {
 using shim::Allocation;
 using shim::Context;
 using shim::enter;
-using shim::find_stream;
+using shim::find_any_stream;
 using shim::HostBlock;
 using shim::Session;
 using shim::stage_from_device;
@@ -34,31 +34,32 @@ struct Copy {
   Timing timing = Timing::kSynchronous;
 };
 
+// A copy may run in a stream of another context than the current one.
 CUresult begin(Copy* copy, CUstream stream, Timing timing) {
   copy->timing = timing;
   if (CUresult r = enter(&copy->session, &copy->context); r != CUDA_SUCCESS) return r;
   if (stream == nullptr) stream = default_stream();
-  return find_stream(*copy->session, copy->context, stream, &copy->stream);
+  return find_any_stream(*copy->session, stream, &copy->stream, &copy->context);
 }
 
-// Whether [address, address + bytes) is the device's to read and write.
-bool on_device(Session& session, uint64_t address, uint64_t bytes) {
-  Allocation allocation;
-  if (!session.memory().find(address, &allocation)) return false;
-  return bytes <= allocation.bytes - (address - allocation.address);
-}
+// What a range of addresses is. kBeyond: it begins in memory that we know and ends outside.
+enum class Side : uint8_t { kDevice, kInPlace, kRegistered, kPageable, kBeyond };
 
-bool begins_on_device(Session& session, uint64_t address) {
-  Allocation allocation;
-  return session.memory().find(address, &allocation);
-}
-
-// Whether the worker has this host memory at the same address.
-bool in_place(Session& session, uint64_t address, uint64_t bytes) {
+Side host_side(Session& session, uint64_t address, uint64_t bytes) {
   HostBlock block;
-  if (!session.host_memory().find(address, &block) || !block.in_place) return false;
-  return bytes <= block.bytes - (address - block.address);
+  if (!session.host_memory().find(address, &block)) return Side::kPageable;
+  if (bytes > block.bytes - (address - block.address)) return Side::kBeyond;
+  return block.in_place ? Side::kInPlace : Side::kRegistered;
 }
+
+Side side_of(Session& session, uint64_t address, uint64_t bytes) {
+  Allocation allocation;
+  if (!session.memory().find(address, &allocation)) return host_side(session, address, bytes);
+  const bool inside = bytes <= allocation.bytes - (address - allocation.address);
+  return inside ? Side::kDevice : Side::kBeyond;
+}
+
+bool is_known(Side side) { return side < Side::kPageable; }
 
 // A synchronous copy to the device is done when it returns, also for streams that do not order with
 // it. Where there are none, order in the channel is enough.
@@ -79,38 +80,29 @@ CUresult post(Copy& copy, Op op, uint64_t to, uint64_t from, uint64_t bytes) {
                                                                            : copy.session->lost();
 }
 
-CUresult to_device(Copy& copy, uint64_t to, const void* from, uint64_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (from == nullptr || !on_device(*copy.session, to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  CUresult result;
-  const auto source = reinterpret_cast<uint64_t>(from);
-  if (copy.timing == Timing::kAsynchronous && in_place(*copy.session, source, bytes)) {
-    return post<wire::CopyToDeviceInPlaceArgs>(copy, Op::kCopyToDeviceInPlace, to, source, bytes);
+CUresult to_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side source) {
+  if (copy.timing == Timing::kAsynchronous && source == Side::kInPlace) {
+    return post<wire::CopyToDeviceInPlaceArgs>(copy, Op::kCopyToDeviceInPlace, to, from, bytes);
   }
-  result = stage_to_device(*copy.session, copy.context, to, from, bytes, copy.stream);
-  if (result == CUDA_SUCCESS && must_wait(copy)) {
-    result = synchronize_stream(*copy.session, copy.context, copy.stream);
-  }
-  return result;
+  const CUresult result = stage_to_device(*copy.session, copy.context, to,
+                                          reinterpret_cast<const void*>(from), bytes, copy.stream);
+  return result == CUDA_SUCCESS && must_wait(copy)
+             ? synchronize_stream(*copy.session, copy.context, copy.stream)
+             : result;
 }
 
-CUresult from_device(Copy& copy, void* to, uint64_t from, uint64_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (to == nullptr || !on_device(*copy.session, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const auto target = reinterpret_cast<uint64_t>(to);
-  if (in_place(*copy.session, target, bytes)) {
-    const CUresult result = post<wire::CopyFromDeviceInPlaceArgs>(copy, Op::kCopyFromDeviceInPlace,
-                                                                  target, from, bytes);
+CUresult from_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side target) {
+  if (target == Side::kInPlace) {
+    const CUresult result =
+        post<wire::CopyFromDeviceInPlaceArgs>(copy, Op::kCopyFromDeviceInPlace, to, from, bytes);
     if (result != CUDA_SUCCESS || copy.timing == Timing::kAsynchronous) return result;
     return synchronize_stream(*copy.session, copy.context, copy.stream);
   }
-  return stage_from_device(*copy.session, copy.context, to, from, bytes, copy.stream);
+  return stage_from_device(*copy.session, copy.context, reinterpret_cast<void*>(to), from, bytes,
+                           copy.stream);
 }
 
 CUresult on_the_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (!on_device(*copy.session, to, bytes) || !on_device(*copy.session, from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = post<wire::CopyDeviceArgs>(copy, Op::kCopyDevice, to, from, bytes);
   return result == CUDA_SUCCESS && must_wait(copy)
              ? synchronize_stream(*copy.session, copy.context, copy.stream)
@@ -119,70 +111,85 @@ CUresult on_the_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
 
 // Between two places in host memory, in the stream's order.
 CUresult on_the_host(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (to == 0 || from == 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = synchronize_stream(*copy.session, copy.context, copy.stream);
   if (result == CUDA_SUCCESS)
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return result;
 }
 
-CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
-                    Timing timing) {
-  Copy copy;
-  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
-  const bool to_there = begins_on_device(*copy.session, to),
-             from_there = begins_on_device(*copy.session, from);
-  if (to_there && from_there) return on_the_device(copy, to, from, bytes);
-  if (to_there) return to_device(copy, to, reinterpret_cast<const void*>(from), bytes);
-  if (from_there) return from_device(copy, reinterpret_cast<void*>(to), from, bytes);
+// `target` and `source`: what the ends are.
+CUresult between(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side target, Side source) {
+  if (to == 0 || from == 0 || target == Side::kBeyond || source == Side::kBeyond)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (target == Side::kDevice && source == Side::kDevice)
+    return on_the_device(copy, to, from, bytes);
+  if (target == Side::kDevice) return to_device(copy, to, from, bytes, source);
+  if (source == Side::kDevice) return from_device(copy, to, from, bytes, target);
   return on_the_host(copy, to, from, bytes);
+}
+
+CUresult host_to_device(uint64_t to, const void* from, uint64_t bytes, CUstream stream,
+                        Timing timing) {
+  Copy copy;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  const auto source = reinterpret_cast<uint64_t>(from);
+  const Side target = side_of(*copy.session, to, bytes);
+  if (!is_known(target)) return CUDA_ERROR_INVALID_VALUE;
+  return between(copy, to, source, bytes, target, host_side(*copy.session, source, bytes));
+}
+
+CUresult device_to_host(void* to, uint64_t from, uint64_t bytes, CUstream stream, Timing timing) {
+  Copy copy;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  const auto target = reinterpret_cast<uint64_t>(to);
+  const Side source = side_of(*copy.session, from, bytes);
+  if (!is_known(source)) return CUDA_ERROR_INVALID_VALUE;
+  return between(copy, target, from, bytes, host_side(*copy.session, target, bytes), source);
+}
+
+// Wherever the ends are; `known`: both must be memory that the driver knows.
+CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, Timing timing,
+                    bool known) {
+  Copy copy;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  const Side target = side_of(*copy.session, to, bytes);
+  const Side source = side_of(*copy.session, from, bytes);
+  if (known && (!is_known(target) || !is_known(source))) return CUDA_ERROR_INVALID_VALUE;
+  return between(copy, to, from, bytes, target, source);
 }
 
 }  // namespace
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
-  Copy copy;
-  if (CUresult r = begin(&copy, nullptr, Timing::kSynchronous); r != CUDA_SUCCESS) return r;
-  return to_device(copy, to, from, bytes);
+  return host_to_device(to, from, bytes, nullptr, Timing::kSynchronous);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  Copy copy;
-  if (CUresult r = begin(&copy, stream, Timing::kAsynchronous); r != CUDA_SUCCESS) return r;
-  return to_device(copy, to, from, bytes);
+  return host_to_device(to, from, bytes, stream, Timing::kAsynchronous);
 }
 
 CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
-  Copy copy;
-  if (CUresult r = begin(&copy, nullptr, Timing::kSynchronous); r != CUDA_SUCCESS) return r;
-  return from_device(copy, to, from, bytes);
+  return device_to_host(to, from, bytes, nullptr, Timing::kSynchronous);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  Copy copy;
-  if (CUresult r = begin(&copy, stream, Timing::kAsynchronous); r != CUDA_SUCCESS) return r;
-  return from_device(copy, to, from, bytes);
+  return device_to_host(to, from, bytes, stream, Timing::kAsynchronous);
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  Copy copy;
-  if (CUresult r = begin(&copy, nullptr, Timing::kSynchronous); r != CUDA_SUCCESS) return r;
-  return on_the_device(copy, to, from, bytes);
+  return by_address(to, from, bytes, nullptr, Timing::kSynchronous, true);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  Copy copy;
-  if (CUresult r = begin(&copy, stream, Timing::kAsynchronous); r != CUDA_SUCCESS) return r;
-  return on_the_device(copy, to, from, bytes);
+  return by_address(to, from, bytes, stream, Timing::kAsynchronous, true);
 }
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return by_address(to, from, bytes, nullptr, Timing::kSynchronous);
+  return by_address(to, from, bytes, nullptr, Timing::kSynchronous, false);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return by_address(to, from, bytes, stream, Timing::kAsynchronous);
+  return by_address(to, from, bytes, stream, Timing::kAsynchronous, false);
 }
 
 }  // namespace vgpu::driver

@@ -3,6 +3,8 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <cstring>
+
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "shim/stream_table.h"
@@ -13,10 +15,21 @@ using shim::Allocation;
 using shim::Context;
 using shim::enter;
 using shim::find_stream;
+using shim::HostBlock;
 using shim::Session;
 using shim::StreamRef;
+using shim::synchronize_stream;
 
 namespace {
+
+// Registered memory that the device does not reach: filled here, in the stream's order.
+CUresult fill_here(Session& session, Context* context, const StreamRef& stream, uint64_t to,
+                   uint32_t value, uint32_t width, uint64_t count) {
+  if (CUresult r = synchronize_stream(session, context, stream); r != CUDA_SUCCESS) return r;
+  for (uint64_t i = 0; i < count; ++i)
+    std::memcpy(reinterpret_cast<void*>(to + i * width), &value, width);
+  return CUDA_SUCCESS;
+}
 
 CUresult fill(uint64_t to, uint32_t value, uint32_t width, uint64_t count, CUstream handle) {
   Session* session;
@@ -26,9 +39,16 @@ CUresult fill(uint64_t to, uint32_t value, uint32_t width, uint64_t count, CUstr
   StreamRef stream;
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   if (count == 0) return CUDA_SUCCESS;
+  if (to % width != 0) return CUDA_ERROR_INVALID_VALUE;
   Allocation allocation;
-  if (to % width != 0 || !session->memory().find(to, &allocation) ||
-      count > (allocation.bytes - (to - allocation.address)) / width) {
+  HostBlock block;
+  if (session->memory().find(to, &allocation)) {
+    if (count > (allocation.bytes - (to - allocation.address)) / width)
+      return CUDA_ERROR_INVALID_VALUE;
+  } else if (session->host_memory().find(to, &block)) {
+    if (count > (block.bytes - (to - block.address)) / width) return CUDA_ERROR_INVALID_VALUE;
+    if (!block.in_place) return fill_here(*session, context, stream, to, value, width, count);
+  } else {
     return CUDA_ERROR_INVALID_VALUE;
   }
   wire::FillArgs args;

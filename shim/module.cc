@@ -88,7 +88,8 @@ CUresult cuModuleUnload(CUmodule handle) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   Module* module = session->modules.find(id_of(handle));
-  if (module == nullptr || module->library != 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (module->library != 0) return CUDA_ERROR_NOT_PERMITTED;  // it ends with its library
   unload(*session, module);
   return CUDA_SUCCESS;
 }
@@ -210,7 +211,9 @@ CUresult cuFuncGetName(const char** name, CUfunction handle) {
   Session* session;
   Context* context;
   Function* function;
-  if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
+  const CUresult result = look_up(handle, &session, &context, &function);
+  if (result == CUDA_ERROR_INVALID_HANDLE && handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS) return result;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *name = function->kernel->name.c_str();
   return CUDA_SUCCESS;

@@ -49,10 +49,11 @@ struct Context {
   bool primary = false;
   std::atomic<bool> active{false};  // false: primary not retained, or destroyed
   std::atomic<uint32_t> flags{0};
-  uint32_t retains = 0;    // primary; under Contexts' lock
-  uint64_t unique_id = 0;  // cuCtxGetId; a new one for every life
-  Progress progress;       // everything in this context
-  Progress legacy;         // the legacy stream and what orders with it
+  uint32_t retains = 0;           // primary; under Contexts' lock
+  std::atomic<uint32_t> uses{1};  // created: cuCtxAttach, cuCtxDetach
+  uint64_t unique_id = 0;         // cuCtxGetId; a new one for every life
+  Progress progress;              // everything in this context
+  Progress legacy;                // the legacy stream and what orders with it
   std::atomic<uint32_t> unordered_streams{
       0};  // live streams that do not order with the legacy stream by themselves
 

@@ -114,7 +114,10 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction funct
                                                  int threads) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
-  if (bytes == nullptr || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == nullptr || blocks <= 0 || threads <= 0 ||
+      active_blocks(subject.limits, subject.kernel, threads, 0) < blocks) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   *bytes = available_dynamic_shared(subject.limits, subject.kernel, blocks, threads);
   return CUDA_SUCCESS;
 }

@@ -43,6 +43,9 @@ Known look_up(Session& session, uint64_t address) {
   return known;
 }
 
+// CUDA 13.0 knows 21 attributes, numbered from 1.
+bool attribute_valid(CUpointer_attribute which) { return static_cast<unsigned>(which) - 1U < 21; }
+
 template <typename T>
 CUresult put(void* data, T value) {
   *static_cast<T*>(data) = value;
@@ -118,7 +121,7 @@ void clear(CUpointer_attribute which, void* data) {
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (data == nullptr || which <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (data == nullptr || !attribute_valid(which)) return CUDA_ERROR_INVALID_VALUE;
   return get(look_up(*session, address), which, data);
 }
 
@@ -129,7 +132,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Known known = look_up(*session, address);
   for (unsigned i = 0; i < count; ++i) {
-    if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (data[i] == nullptr || !attribute_valid(attributes[i])) return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = get(known, attributes[i], data[i]);
     if (result == CUDA_ERROR_NOT_SUPPORTED) return result;
     if (result != CUDA_SUCCESS) clear(attributes[i], data[i]);

@@ -97,9 +97,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   Event* event = session->events.find(id_of(event_handle));
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != 0)
-    return flags == static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL) ? CUDA_ERROR_NOT_SUPPORTED
-                                                                  : CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_WAIT_DEFAULT)
+    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   if (event->recorded.load(std::memory_order_relaxed) == 0)
     return CUDA_SUCCESS;  // never recorded: nothing to wait for
   wire::StreamWaitEventArgs args;

@@ -105,11 +105,18 @@ CUresult cuCtxAttach(CUcontext* context, unsigned int flags) {
   Context* current = nullptr;
   if (const CUresult result = enter(&current); result != CUDA_SUCCESS) return result;
   if (context == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  current->uses.fetch_add(1);
   *context = current->handle;
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxDetach(CUcontext context) { return driver::cuCtxDestroy_v2(context); }
+CUresult cuCtxDetach(CUcontext handle) {
+  if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;
+  Context* const current = context_stack().top();
+  if (current == nullptr || current->handle != handle || current->primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return current->uses.fetch_sub(1) > 1 ? CUDA_SUCCESS : driver::cuCtxDestroy_v2(handle);
+}
 
 CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;

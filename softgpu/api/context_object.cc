@@ -87,6 +87,7 @@ void Context::close() {
   output_.flush();
   Driver& driver = Driver::instance();
   for (const auto& stream : streams) driver.streams.remove(stream->handle);
+  driver.events.remove_if([this](const Event& event) { return event.context == this; });
   for (const auto& module : modules) module->unload();
   output_.clear();
   device_->memory().free_owned_by(id);

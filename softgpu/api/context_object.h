@@ -60,8 +60,8 @@ class Context {
   std::atomic<unsigned> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<unsigned> shared_config{CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE};
   std::atomic<size_t> limits[kLimitsMax] = {};
-  std::atomic<bool> attached{false};  // held by cuCtxAttach users only once
-  unsigned retained = 0;              // primary: guarded by the primary's own mutex below
+  std::atomic<unsigned> uses{1};  // cuCtxAttach, cuCtxDetach
+  unsigned retained = 0;          // primary: guarded by the primary's own mutex below
   std::mutex primary_mutex;
 
  private:

@@ -56,7 +56,8 @@ CUresult cuEventDestroy_v2(CUevent handle) {
 CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags) {
   std::shared_ptr<Event> event;
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
-  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_RECORD_DEFAULT)
+    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   Context& context = *softgpu::context_stack().top();
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, stream_handle);
   if (stream == nullptr || stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
+#include <vector>
 
 #include "base/slot_map.h"
 
@@ -61,6 +62,31 @@ class Handles {
     std::shared_ptr<T> object = std::move(*found);
     map_.remove(id_of(handle));
     return object;
+  }
+  // The first object for which `wanted` is true; walks all of them.
+  template <typename Wanted>
+  std::shared_ptr<T> find_if(Wanted&& wanted) const {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    std::shared_ptr<T> found;
+    map_.for_each([&](uint64_t, const std::shared_ptr<T>& each) {
+      if (found == nullptr && wanted(*each)) found = each;
+    });
+    return found;
+  }
+  // Takes out every object for which `wanted` is true.
+  template <typename Wanted>
+  void remove_if(Wanted&& wanted) {
+    std::vector<uint64_t> ids;
+    std::vector<std::shared_ptr<T>> removed;  // destroyed without our lock
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    map_.for_each([&](uint64_t id, const std::shared_ptr<T>& each) {
+      if (wanted(*each)) ids.push_back(id);
+    });
+    for (const uint64_t id : ids) {
+      removed.push_back(std::move(*map_.find(id)));
+      map_.remove(id);
+    }
+    lock.unlock();
   }
 
  private:

@@ -134,12 +134,18 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
                 void** extra) {
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
-  const std::shared_ptr<Function> function = softgpu::find_function(*context, handle);
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, stream_handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<Function> function = softgpu::find_function(*stream->context, handle);
   const std::shared_ptr<softgpu::Module> module =
       function == nullptr ? nullptr : function->module.lock();
-  if (module == nullptr || module->context() != context) return CUDA_ERROR_INVALID_HANDLE;
-  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, stream_handle);
-  if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (module == nullptr || module->context() != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->context != context) {
+    // A CUkernel runs in the stream's context, a CUfunction in its own, which must be current.
+    if (function->handle == handle) return CUDA_ERROR_INVALID_HANDLE;
+    context = stream->context;
+    if (const CUresult sticky = context->sticky(); sticky != CUDA_SUCCESS) return sticky;
+  }
   softgpu::Device& device = context->device();
   if (const CUresult result = check_shape(shape, *function, device.config());
       result != CUDA_SUCCESS)

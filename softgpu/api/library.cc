@@ -112,7 +112,7 @@ CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary handle) {
 CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned int count, CUlibrary handle) {
   std::shared_ptr<Library> library;
   if (const CUresult result = find_library(handle, &library); result != CUDA_SUCCESS) return result;
-  if (out == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count && i < library->kernels().size(); ++i)
     out[i] = library->kernels()[i]->handle;
   return CUDA_SUCCESS;
@@ -167,7 +167,9 @@ CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
 
 CUresult cuKernelGetName(const char** name, CUkernel handle) {
   std::shared_ptr<Kernel> kernel;
-  if (const CUresult result = find_kernel(handle, &kernel); result != CUDA_SUCCESS) return result;
+  const CUresult result = find_kernel(handle, &kernel);
+  if (result == CUDA_ERROR_INVALID_HANDLE && handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS) return result;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *name = kernel->info->name.c_str();
   return CUDA_SUCCESS;

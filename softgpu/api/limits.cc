@@ -17,6 +17,9 @@ using softgpu::enter;
 constexpr size_t kLimitBytesMax = 4ull << 30;
 constexpr size_t kStackBytesMax = 512 << 10;
 
+// Compared as a number: the enumeration has no value for what a caller may pass.
+bool limit_known(CUlimit limit) { return static_cast<unsigned>(limit) < CU_LIMIT_MAX; }
+
 bool limit_served(CUlimit limit) {
   switch (limit) {
     case CU_LIMIT_STACK_SIZE:
@@ -35,7 +38,7 @@ bool limit_served(CUlimit limit) {
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
-  if (value == nullptr || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || !limit_known(limit)) return CUDA_ERROR_INVALID_VALUE;
   if (!limit_served(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *value = context->limits[limit].load();
   return CUDA_SUCCESS;
@@ -44,7 +47,7 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
-  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (!limit_known(limit)) return CUDA_ERROR_INVALID_VALUE;
   if (!limit_served(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (limit == CU_LIMIT_STACK_SIZE && value > kStackBytesMax) return CUDA_ERROR_INVALID_VALUE;
   if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY && value > 128) return CUDA_ERROR_INVALID_VALUE;

@@ -86,6 +86,7 @@ CUresult cuModuleUnload(CUmodule handle) {
     return result;
   const std::shared_ptr<Module> module = Driver::instance().modules.find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (module->of_library) return CUDA_ERROR_NOT_PERMITTED;
   module->unload();
   module->context()->drop_module(module);
   return CUDA_SUCCESS;
@@ -101,7 +102,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
   std::shared_ptr<Module> module;
   if (const CUresult result = find_module(handle, &module); result != CUDA_SUCCESS) return result;
-  if (out == nullptr || name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Function> function = module->function(name);
   if (function == nullptr) return CUDA_ERROR_NOT_FOUND;
   *out = function->handle;
@@ -119,7 +120,7 @@ CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule handle) {
 CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned int count, CUmodule handle) {
   std::shared_ptr<Module> module;
   if (const CUresult result = find_module(handle, &module); result != CUDA_SUCCESS) return result;
-  if (out == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count && i < module->functions().size(); ++i)
     out[i] = module->functions()[i]->handle;
   return CUDA_SUCCESS;
@@ -129,7 +130,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule hand
                               const char* name) {
   std::shared_ptr<Module> module;
   if (const CUresult result = find_module(handle, &module); result != CUDA_SUCCESS) return result;
-  if (name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto [base, size] = module->variable(name);
   if (base == 0) return CUDA_ERROR_NOT_FOUND;
   if (address != nullptr) *address = base;
@@ -176,7 +177,9 @@ CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
 
 CUresult cuFuncGetName(const char** name, CUfunction handle) {
   std::shared_ptr<Function> function;
-  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  const CUresult result = look_up(handle, &function);
+  if (result == CUDA_ERROR_INVALID_HANDLE && handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS) return result;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *name = function->info->name.c_str();
   return CUDA_SUCCESS;

@@ -153,6 +153,7 @@ CUresult Library::module_in(Context& context, std::shared_ptr<Module>* module) {
     }
     for (size_t i = 0; i < kernels_.size(); ++i)
       made->functions()[i]->settings = kernels_[i]->settings;
+    made->of_library = true;
     made->handle = Driver::instance().modules.insert(made);
     context.add_module(made);
     kept = std::move(made);

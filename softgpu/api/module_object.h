@@ -58,6 +58,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
   Context* context() const { return context_; }
   CUmodule handle = nullptr;
+  bool of_library = false;  // ends with its library only
 
  private:
   Module(Context* context, std::shared_ptr<const Program> program);

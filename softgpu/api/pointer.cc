@@ -29,7 +29,10 @@ bool is_host(const MemoryRange& range) {
 CUcontext context_of(const Context& current, const MemoryRange& range) {
   softgpu::Driver& driver = softgpu::Driver::instance();
   if (range.owner == 1) return driver.primary().handle;
-  return range.owner == current.id ? current.handle : nullptr;
+  if (range.owner == current.id) return current.handle;
+  const auto owner =
+      driver.contexts.find_if([&range](const Context& each) { return each.id == range.owner; });
+  return owner == nullptr ? nullptr : owner->handle;
 }
 
 // Answers for a pointer that the driver knows.

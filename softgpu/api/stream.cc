@@ -100,7 +100,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Event> event = Driver::instance().events.find(event_handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_WAIT_DEFAULT)
+    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   const std::shared_ptr<softgpu::EventPoint> point = event->latest();
   if (point == nullptr || point->reached.load(std::memory_order_acquire) != 0) return CUDA_SUCCESS;
   auto command = std::make_unique<Command>();

@@ -46,7 +46,8 @@ CUresult copy_staged(Context& context, uint64_t destination, uint64_t source, ui
 CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait wait,
                        std::function<void()> work) {
   const std::shared_ptr<Stream> stream = find_stream(context, handle);
-  if (stream == nullptr || stream->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult sticky = stream->channel->sticky(); sticky != CUDA_SUCCESS) return sticky;
   GridManagement& management = context.device().management();
   if ((wait == Wait::kYes || bytes <= kInlineBytesMax) &&
       management.nothing_before(*stream->queue)) {
@@ -100,6 +101,8 @@ CUresult fill(Context& context, uint64_t destination, uint32_t value, uint32_t w
   if (destination % width != 0 || count > UINT64_MAX / width) return CUDA_ERROR_INVALID_VALUE;
   if (!context.device().memory().covers(destination, count * width))
     return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Stream> target = find_stream(context, stream);
+  if (target == nullptr || target->context != &context) return CUDA_ERROR_INVALID_HANDLE;
   return run_on_stream(context, stream, count * width, wait,
                        [=] { fill_now(destination, value, width, count); });
 }
