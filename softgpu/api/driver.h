@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "softgpu/api/array_object.h"
 #include "softgpu/api/context_object.h"
 #include "softgpu/api/handles.h"
 #include "softgpu/api/module_object.h"
@@ -48,6 +49,8 @@ class Driver {
   Handles<CUlibrary, Library, kLibraryTag> libraries;
   Handles<CUkernel, Kernel, kKernelTag> kernels;
   Handles<uint64_t*, PhysicalHandle, kPhysicalTag> physical;
+  Handles<CUarray, Array, kArrayTag> arrays;
+  Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
 
  private:
   Driver() = default;

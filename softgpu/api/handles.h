@@ -23,6 +23,8 @@ enum HandleTag : uint64_t {
   kLibraryTag,
   kKernelTag,
   kPhysicalTag,
+  kArrayTag,
+  kMipmappedArrayTag,
 };
 
 // Contrary mode sets a low bit in every handle: nothing may assume that handles are aligned.

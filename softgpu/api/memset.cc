@@ -6,7 +6,7 @@
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
-#include "softgpu/api/transfer.h"
+#include "softgpu/api/transfer_rect.h"
 
 namespace vgpu::driver {
 namespace {
@@ -18,6 +18,13 @@ CUresult checked_fill(CUdeviceptr address, uint32_t value, uint32_t width, size_
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   return softgpu::fill(*context, address, value, width, count, stream, wait);
+}
+
+CUresult checked_rect(CUdeviceptr address, size_t pitch, uint32_t value, uint32_t width,
+                      size_t count, size_t height, CUstream stream, Wait wait) {
+  softgpu::Context* context = nullptr;
+  if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  return softgpu::fill_rect(*context, address, pitch, value, width, count, height, stream, wait);
 }
 
 }  // namespace
@@ -44,6 +51,36 @@ CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count, C
 
 CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t count, CUstream stream) {
   return checked_fill(dst, value, 4, count, stream, Wait::kNo);
+}
+
+CUresult cuMemsetD2D8_v2(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+                         size_t height) {
+  return checked_rect(dst, pitch, value, 1, width, height, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream) {
+  return checked_rect(dst, pitch, value, 1, width, height, stream, Wait::kNo);
+}
+
+CUresult cuMemsetD2D16_v2(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+                          size_t height) {
+  return checked_rect(dst, pitch, value, 2, width, height, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+                            size_t height, CUstream stream) {
+  return checked_rect(dst, pitch, value, 2, width, height, stream, Wait::kNo);
+}
+
+CUresult cuMemsetD2D32_v2(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
+                          size_t height) {
+  return checked_rect(dst, pitch, value, 4, width, height, default_stream(), Wait::kYes);
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
+                            size_t height, CUstream stream) {
+  return checked_rect(dst, pitch, value, 4, width, height, stream, Wait::kNo);
 }
 
 }  // namespace vgpu::driver

@@ -17,6 +17,18 @@ void move(uint64_t destination, uint64_t source, uint64_t bytes) {
   std::memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), bytes);
 }
 
+// An asynchronous copy out of pageable memory behind other work: its bytes are taken now.
+CUresult copy_staged(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
+                     CUstream stream) {
+  auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
+  move(reinterpret_cast<uint64_t>(staged->data()), source, bytes);
+  return run_on_stream(context, stream, bytes, Wait::kNo, [destination, bytes, staged] {
+    move(destination, reinterpret_cast<uint64_t>(staged->data()), bytes);
+  });
+}
+
+}  // namespace
+
 void fill_now(uint64_t destination, uint32_t value, uint32_t width, uint64_t count) {
   switch (width) {
     case 1:
@@ -30,18 +42,6 @@ void fill_now(uint64_t destination, uint32_t value, uint32_t width, uint64_t cou
       break;
   }
 }
-
-// An asynchronous copy out of pageable memory behind other work: its bytes are taken now.
-CUresult copy_staged(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
-                     CUstream stream) {
-  auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
-  move(reinterpret_cast<uint64_t>(staged->data()), source, bytes);
-  return run_on_stream(context, stream, bytes, Wait::kNo, [destination, bytes, staged] {
-    move(destination, reinterpret_cast<uint64_t>(staged->data()), bytes);
-  });
-}
-
-}  // namespace
 
 CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait wait,
                        std::function<void()> work) {

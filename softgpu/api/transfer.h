@@ -32,6 +32,9 @@ PointerSide side_of(Context& context, uint64_t address);
 CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
               CUstream stream, Wait wait);
 
+// Writes `count` elements of `width` bytes at once, on the calling thread.
+void fill_now(uint64_t destination, uint32_t value, uint32_t width, uint64_t count);
+
 // `count` elements of `width` bytes.
 CUresult fill(Context& context, uint64_t destination, uint32_t value, uint32_t width,
               uint64_t count, CUstream stream, Wait wait);

@@ -198,7 +198,9 @@ bool MemorySpace::free(uint64_t address) {
   const auto found = ranges_.find(address);
   if (found == ranges_.end()) return false;
   const MemoryRange range = found->second;
-  if (range.kind != MemoryKind::kDevice && range.kind != MemoryKind::kModule) return false;
+  const bool ours = range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kModule ||
+                    range.kind == MemoryKind::kArray;
+  if (!ours) return false;
   ranges_.erase(found);
   if (range.bytes <= kSmallBytesMax) {
     free_small(address, range.bytes);

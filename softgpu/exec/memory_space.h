@@ -19,7 +19,7 @@ inline constexpr uint64_t kSmallAlignment = 512;     // what native hands out
 inline constexpr uint64_t kChunkBytes = 2ull << 20;  // small blocks share these; unit of the ledger
 inline constexpr uint64_t kSmallBytesMax = 1ull << 20;  // larger blocks have pages of their own
 
-enum class MemoryKind : uint8_t { kDevice, kModule, kHost, kRegisteredHost, kVirtual };
+enum class MemoryKind : uint8_t { kDevice, kModule, kHost, kRegisteredHost, kVirtual, kArray };
 
 // One range that the driver knows.
 struct MemoryRange {
@@ -41,7 +41,7 @@ class MemorySpace {
   static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment);
   ~MemorySpace();
 
-  // Zero when there is no memory left. `kind` is kDevice or kModule.
+  // Zero when there is no memory left. `kind` is kDevice, kModule or kArray.
   uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t owner);
   // False when `address` is not the start of a block from allocate().
   bool free(uint64_t address);
