@@ -51,6 +51,24 @@ std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic*
   return program;
 }
 
+std::vector<Diagnostic> Program::refusals() const {
+  std::vector<Diagnostic> all;
+  for (const ptx::Function& f : module_->functions) {
+    if (f.is_declaration) continue;
+    Kernel kernel;
+    Diagnostic error;
+    if (!build_kernel(*module_, f, &kernel, &error)) {
+      all.push_back(error);
+      continue;
+    }
+    const Variant variant{true, 32};
+    analyse(&kernel, variant);
+    const std::vector<Diagnostic> list = Engine::instance().refusals(kernel, variant);
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
 struct LoadedCode::State {
   std::shared_ptr<const Program> program;
   SymbolResolver resolver;

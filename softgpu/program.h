@@ -69,6 +69,8 @@ class Program {
   const std::vector<KernelInfo>& kernels() const { return kernels_; }
   const std::vector<GlobalVar>& globals() const { return globals_; }
   const ptx::Module& module() const { return *module_; }
+  // What the code generator does not support in any function: for people who port programs.
+  std::vector<Diagnostic> refusals() const;
 
  private:
   Program();

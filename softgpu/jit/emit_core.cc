@@ -16,11 +16,18 @@ Emitter::Emitter(const Kernel& kernel, const Variant& variant, const SymbolResol
       b_(context_) {}
 
 void Emitter::unsupported(const Instruction& in, const std::string& why) {
-  if (failed_) return;
-  failed_ = true;
   std::string text = in.opcode;
   for (const std::string& m : in.modifiers) text += "." + m;
-  error_ = {in.line, 1, "'" + text + "' is not supported" + (why.empty() ? "" : ": " + why)};
+  refuse({in.line, 1, "'" + text + "' is not supported" + (why.empty() ? "" : ": " + why)});
+}
+
+void Emitter::refuse(Diagnostic diagnostic) {
+  if (refusals_ != nullptr) {
+    refusals_->push_back(std::move(diagnostic));
+  } else if (!failed_) {
+    failed_ = true;
+    error_ = std::move(diagnostic);
+  }
 }
 
 llvm::Type* Emitter::scalar_type(const Type& t) {
@@ -126,6 +133,11 @@ Emitter::Value* Emitter::register_value(int r) {
 Emitter::Value* Emitter::immediate(const Operand& o, const Type& t) {
   llvm::Type* type = scalar_type(t);
   if (o.kind == Operand::Kind::kInteger) {
+    if (t.is_float() && t.bits == 16) {  // 16-bit floats are written as their bits
+      return llvm::ConstantFP::get(
+          type, llvm::APFloat(llvm::APFloat::IEEEhalf(),
+                              llvm::APInt(16, static_cast<uint64_t>(o.integer) & 0xffff)));
+    }
     if (t.is_float()) return llvm::ConstantFP::get(type, static_cast<double>(o.integer));
     return llvm::ConstantInt::get(type, static_cast<uint64_t>(o.integer));
   }
@@ -162,8 +174,7 @@ Emitter::Value* Emitter::get(const Operand& o, const Type& t) {
     default:
       break;
   }
-  failed_ = true;
-  error_ = {0, 0, "operand of an unexpected form in " + kernel_.name};
+  refuse({0, 0, "operand of an unexpected form in " + kernel_.name});
   return llvm::UndefValue::get(type);
 }
 
@@ -247,8 +258,7 @@ Emitter::Value* Emitter::special(const std::string& name) {
     return i32(0);
   }
   if (name.rfind("%cluster_nctaid", 0) == 0 || name == "%cluster_nctarank") return i32(1);
-  failed_ = true;
-  error_ = {0, 0, "special register '" + name + "' is not supported"};
+  refuse({0, 0, "special register '" + name + "' is not supported"});
   return i32(0);
 }
 
@@ -275,10 +285,7 @@ Emitter::Value* Emitter::symbol_address(const Operand& o) {
     return b_.CreateAdd(base, i64(v->offset + extra));
   }
   const uint64_t address = resolver_ ? resolver_(o.symbol) : 0;
-  if (address == 0) {
-    failed_ = true;
-    error_ = {0, 0, "symbol '" + o.symbol + "' is not defined"};
-  }
+  if (address == 0) refuse({0, 0, "symbol '" + o.symbol + "' is not defined"});
   return i64(address + extra);
 }
 

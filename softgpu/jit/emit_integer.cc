@@ -4,18 +4,13 @@
 
 namespace vgpu::softgpu {
 
-namespace {
-
-bool is_real(const ptx::Type& t) { return t.kind == 'f' || t.kind == 'h' || t.kind == 'g'; }
-
-}  // namespace
-
 // add and sub with .sat; those with a carry flag are in emit_carry.cc
 void Emitter::add_sub(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   if (in.has("cc") || in.opcode == "addc" || in.opcode == "subc") return carry_add_sub(in);
-  if (is_real(t)) return float_binary(in, t);
+  if (t.is_real()) return real(in);
+  if (t.is_pair()) return pair_integers(in, t);
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
   const bool subtract = in.opcode == "sub";
@@ -54,7 +49,7 @@ void Emitter::multiply(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const bool adds = in.opcode == "mad" || in.opcode == "mad24";
-  if (is_real(t)) return adds ? fused(in) : float_binary(in, t);
+  if (t.is_real()) return real(in);
   if (in.has("cc") || in.opcode == "madc") return carry_multiply(in);
   Value* p = product(in, t);
   if (adds) {
@@ -72,7 +67,8 @@ void Emitter::multiply(const Instruction& in) {
 void Emitter::divide(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
-  if (is_real(t)) return float_binary(in, t);
+  if (t.is_real()) return real(in);
+  if (t.is_pair()) return pair_integers(in, t);
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
   auto number = [&](uint64_t v) { return llvm::ConstantInt::get(a->getType(), v, true); };
@@ -99,7 +95,8 @@ void Emitter::divide(const Instruction& in) {
 void Emitter::min_max(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
-  if (is_real(t)) return float_binary(in, t);
+  if (t.is_real()) return real(in);
+  if (t.is_pair()) return pair_integers(in, t);
   if (in.operands.size() != 3) return unsupported(in);
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
@@ -273,7 +270,7 @@ void Emitter::lop3(const Instruction& in) {
 void Emitter::absolute(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
-  if (is_real(t)) return float_unary(in);
+  if (t.is_real()) return real(in);
   set(in.operands[0],
       b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, source(in, 1, t), b_.getFalse()));
 }
@@ -281,7 +278,7 @@ void Emitter::absolute(const Instruction& in) {
 void Emitter::negate(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
-  if (is_real(t)) return float_unary(in);
+  if (t.is_real()) return real(in);
   set(in.operands[0], b_.CreateNeg(source(in, 1, t)));
 }
 

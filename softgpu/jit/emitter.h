@@ -30,11 +30,14 @@ class Emitter {
   // The function `name`; nullptr and a diagnostic when an instruction is not supported.
   llvm::Function* run(const std::string& name, Diagnostic* error);
   uint32_t save_bytes() const { return save_bytes_max_; }
+  // From here on what is not supported is put on the list and left out instead of ending run().
+  void collect_refusals(std::vector<Diagnostic>* list) { refusals_ = list; }
 
  private:
   using Handler = void (Emitter::*)(const Instruction&);
   static const std::map<std::string, Handler>& handlers();
   void unsupported(const Instruction& in, const std::string& why = "");
+  void refuse(Diagnostic diagnostic);
 
   // emit_core.cc: types, registers, operands
   llvm::Type* int_type(unsigned bits) { return llvm::Type::getIntNTy(context_, bits); }
@@ -114,27 +117,64 @@ class Emitter {
   void add_with_carry(const Instruction& in, const Type& t, Value* a, Value* b);
   Value* product(const Instruction& in, const Type& t);
 
-  // emit_float.cc
-  void fused(const Instruction&);
-  void float_binary(const Instruction& in, const Type& t);
-  void float_unary(const Instruction&);
+  // emit_float.cc: on the widened values of one element (f32 or f64)
+  using Values = std::vector<Value*>;
+  void real(const Instruction&);  // any floating-point form: by elements of pairs
+  Value* real_element(const Instruction& in, const Type& t, Values args);
+  Value* plain_arithmetic(const Instruction& in, const Type& t, const Values& args);
+  Value* least_or_most(const Instruction& in, Value* a, Value* b);
+  Value* sign_change(const Instruction& in, Value* v);
+  Value* approximate(const Instruction& in, Value* v);
   void copysign(const Instruction&);
   void testp(const Instruction&);
   Value* math_call(const char* helper, Value* v);
   Value* saturate(Value* v);
+  Value* rectify(Value* v);
+  Value* flush(Value* v);
+  Value* canonical_nan(Value* like);
+
+  // emit_rounding.cc
+  static std::string direction(const Instruction& in);  // "rz", "rm", "rp", or "" for to nearest
+  Value* rounded(llvm::Intrinsic::ID constrained, const std::string& mode, llvm::Type* result,
+                 const Values& args);
+
+  // emit_small_float.cc: halves and bfloats
+  Value* widen_small(Value* v, const Type& t);   // to f32
+  Value* narrow_small(Value* v, const Type& t);  // from f32 or f64, to nearest
+  Value* fused_small(const Instruction& in, const Type& t, Value* a, Value* b, Value* c);
+  Value* odd_sum(Value* p, Value* c);  // f64, rounded to odd: a second rounding does no harm
+  Value* flush_half(Value* v);         // bits
+  Value* split(Value* pair, unsigned half);
+  Value* join(Value* low, Value* high);
+  void pair_integers(const Instruction& in, const Type& t);
 
   // emit_convert.cc
   void mov(const Instruction&);
-  void cvt(const Instruction&);
   void cvta(const Instruction&);
-  void setp(const Instruction&);
-  void set_compare(const Instruction&);
   void selp(const Instruction&);
   void slct(const Instruction&);
   void isspacep(const Instruction&);
+
+  // emit_compare.cc
+  void setp(const Instruction&);
+  void set_compare(const Instruction&);
   Value* compare(const std::string& op, const Type& t, Value* a, Value* b);
-  Value* convert_float_to_int(Value* v, const Type& from, const Type& to, const Instruction& in);
-  Value* round_float(Value* v, const Instruction& in);
+  Values comparisons(const Instruction& in, const Type& t, bool negated);
+
+  // emit_cvt.cc
+  void cvt(const Instruction&);
+  Value* cvt_to_float(const Instruction& in, const Type& from, const Type& to, Value* v);
+  Value* integer_to_double(const Type& from, Value* v);
+  Value* cvt_integers(const Instruction& in, const Type& from, const Type& to, Value* v);
+  Value* round_to_integral(Value* v, const Instruction& in);
+  void cvt_pack(const Instruction&);
+
+  // emit_cvt_small.cc: pairs, tf32 and floats of 8 bits and less
+  bool cvt_small(const Instruction& in);  // false when the form is another's
+  void cvt_to_pair(const Instruction& in, const std::string& to, const std::string& from);
+  void cvt_from_pair(const Instruction& in, const std::string& to, const std::string& from);
+  Value* encode_small(Value* v, uint32_t format, const Instruction& in);
+  Value* lane_call(const char* helper, llvm::Type* result, const Values& args, uint32_t code);
 
   // emit_memory.cc
   struct Address {
@@ -218,6 +258,7 @@ class Emitter {
   std::map<std::pair<size_t, size_t>, llvm::AllocaInst*> slots_;
   bool failed_ = false;
   Diagnostic error_;
+  std::vector<Diagnostic>* refusals_ = nullptr;
 };
 
 }  // namespace vgpu::softgpu

@@ -41,6 +41,7 @@ void define_runtime(llvm::orc::LLJIT* jit) {
   add(runtime_warp_symbols());
   add(runtime_sync_symbols());
   add(runtime_service_symbols());
+  add(runtime_convert_symbols());
   auto c_function = [&](const char* name, void* address) {
     symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
                                            llvm::JITSymbolFlags::Exported};
@@ -134,6 +135,18 @@ bool Engine::compile(const Kernel& kernel, const Variant& variant, const SymbolR
   out->entry = symbol->toPtr<int (*)(WarpContext*)>();
   out->save_bytes = emitter.save_bytes();
   return true;
+}
+
+std::vector<Diagnostic> Engine::refusals(const Kernel& kernel, const Variant& variant) {
+  llvm::LLVMContext context;
+  llvm::Module module("refusals", context);
+  std::vector<Diagnostic> list;
+  const SymbolResolver anywhere = [](std::string_view) { return uint64_t{1} << 32; };
+  Emitter emitter(kernel, variant, anywhere, &module);
+  emitter.collect_refusals(&list);
+  Diagnostic error;
+  emitter.run("kernel", &error);
+  return list;
 }
 
 }  // namespace vgpu::softgpu

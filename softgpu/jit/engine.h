@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "softgpu/passes/kernel.h"
 #include "softgpu/program.h"
@@ -17,6 +18,8 @@ class Engine {
   // Thread-safe. False and a diagnostic when something is not supported.
   bool compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
                CompiledKernel* out, Diagnostic* error);
+  // Every instruction of `kernel` that compile() would refuse, without making code.
+  std::vector<Diagnostic> refusals(const Kernel& kernel, const Variant& variant);
 
  private:
   Engine();

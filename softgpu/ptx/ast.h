@@ -11,14 +11,22 @@
 
 namespace vgpu::softgpu::ptx {
 
-// kind: 'b' bits, 'u' unsigned, 's' signed, 'f' float, 'p' predicate, 'h' pair of halves, 'g'
-// bfloat (bits 16 or 32).
+// kind: 'b' bits, 'u' unsigned, 's' signed, 'f' float, 'p' predicate, 'g' bfloat (16 bits). Pairs
+// in one register: 'h' of halves, 'g' with 32 bits of bfloats, 'F' of singles, 'S' and 'U' of
+// 16-bit integers.
 struct Type {
   char kind = 'b';
   uint8_t bits = 32;
   bool operator==(const Type&) const = default;
   bool is_float() const { return kind == 'f'; }
   bool is_signed() const { return kind == 's'; }
+  bool is_pair() const {
+    return kind == 'h' || kind == 'F' || kind == 'S' || kind == 'U' || (kind == 'g' && bits == 32);
+  }
+  // Any floating-point type or pair of them.
+  bool is_real() const { return kind == 'f' || kind == 'h' || kind == 'g' || kind == 'F'; }
+  // The type of a pair's halves; of others the type itself.
+  Type element() const;
   uint32_t bytes() const { return bits / 8; }
 };
 // ".f32" without the dot. False when it is no type.

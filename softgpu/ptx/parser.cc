@@ -12,11 +12,18 @@ bool parse_type(const std::string& t, Type* type) {
       {"b128", {'b', 128}}, {"u8", {'u', 8}},     {"u16", {'u', 16}},  {"u32", {'u', 32}},
       {"u64", {'u', 64}},   {"s8", {'s', 8}},     {"s16", {'s', 16}},  {"s32", {'s', 32}},
       {"s64", {'s', 64}},   {"f16", {'f', 16}},   {"f32", {'f', 32}},  {"f64", {'f', 64}},
-      {"pred", {'p', 1}},   {"f16x2", {'h', 32}}, {"bf16", {'g', 16}}, {"bf16x2", {'g', 32}}};
+      {"pred", {'p', 1}},   {"f16x2", {'h', 32}}, {"bf16", {'g', 16}}, {"bf16x2", {'g', 32}},
+      {"s16x2", {'S', 32}}, {"u16x2", {'U', 32}}, {"f32x2", {'F', 64}}};
   auto it = kTypes.find(t);
   if (it == kTypes.end()) return false;
   *type = it->second;
   return true;
+}
+
+Type Type::element() const {
+  if (!is_pair()) return *this;
+  const char of = kind == 'h' || kind == 'F' ? 'f' : kind == 'S' ? 's' : kind == 'U' ? 'u' : kind;
+  return {of, static_cast<uint8_t>(bits / 2)};
 }
 
 bool Instruction::has(const char* modifier) const {
