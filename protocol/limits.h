@@ -9,7 +9,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kProtocolVersion =
-    1;  // raised by any change of layout or of the handshake
+    2;  // raised by any change of layout or of the handshake
 
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
@@ -37,6 +37,12 @@ inline constexpr uint32_t kReplyPayloadBytesMax = 112;  // larger results go thr
 // ------------------------------------------------------------------------------------
 inline constexpr uint32_t kContextSlots =
     64;  // contexts with a sticky word; the 65th is refused by the guest
+
+inline constexpr uint32_t kHoldWords = 64;  // streams share them by their id
+// The word that says whether a stream is held; `stream` is its id on the wire.
+constexpr uint32_t hold_word(uint64_t stream) {
+  return static_cast<uint32_t>(stream >> 4) % kHoldWords;
+}
 
 // --- slabs
 // -----------------------------------------------------------------------------------------

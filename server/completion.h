@@ -12,11 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "protocol/limits.h"
+
 namespace vgpu::server {
 
 // Threads are made when a job finds none idle, up to this many; further jobs queue. A job only
-// waits for the device or compiles, never for another job, so a queue always moves.
-inline constexpr unsigned kCompletionThreadsMax = 32;
+// waits for the device or a lane, or compiles, never for another job, so a queue always moves. One
+// for every reply slot: however many threads of the guest wait, one more is answered.
+inline constexpr unsigned kCompletionThreadsMax = protocol::kReplySlots;
 
 // Runs jobs that may block. Thread-safe.
 class CompletionPool {

@@ -14,16 +14,25 @@ Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, bool
   context.slot = slot;
   context.primary = primary;
   context.legacy.handle = CU_STREAM_LEGACY;
-  context.legacy.context = &context;
+  context.legacy.blocking = true;
+  context.legacy.legacy = true;
+  context.legacy.hold_word = protocol::hold_word(kLegacyStream);
   channel_->semaphores().clear_sticky(slot);
   return &context;
 }
 
-Context* Session::find_context(uint64_t id) {
+Context* Session::find_known_context(uint64_t id) {
   for (Context& context : contexts_) {
-    if (context.alive && context.id == id) return &context;
+    if (context.id == id && context.state.load(std::memory_order_acquire) != ContextState::kGone) {
+      return &context;
+    }
   }
   return nullptr;
+}
+
+Context* Session::find_context(uint64_t id) {
+  Context* found = find_known_context(id);
+  return found != nullptr && found->alive() ? found : nullptr;
 }
 
 CUresult Session::bind(Context* context) {
@@ -32,29 +41,39 @@ CUresult Session::bind(Context* context) {
   return result;
 }
 
-// Ends what belongs to the context; its driver object is the caller's.
-void Session::forget_context(Context* context) {
+Session::Remains Session::take_from(Context* context) {
   if (slab_sequence_ != 0) flush_slab();
+  Remains remains;
+  remains.lanes = lane_ends(context);
   std::vector<uint64_t> ids;
   streams_.for_each([&](uint64_t id, Stream& each) {
     if (each.context == context) ids.push_back(id);
   });
-  for (uint64_t id : ids) (void)driver().cuStreamDestroy_v2(streams_.take(id)->handle);
+  for (uint64_t id : ids) {
+    remains.streams.push_back(streams_.take(id));
+    abandon_lane(remains.streams.back()->lane);
+  }
   ids.clear();
   events_.for_each([&](uint64_t id, EventEntry& each) {
     if (each.event->context == context) ids.push_back(id);
   });
-  for (uint64_t id : ids) events_.take(id);
+  for (uint64_t id : ids) remains.events.push_back(events_.take(id));
   ids.clear();
   modules_.modules.for_each([&](uint64_t id, std::shared_ptr<Module>& each) {
     if (each->context == context && each->ready.load(std::memory_order_acquire)) ids.push_back(id);
   });
-  for (uint64_t id : ids) {
-    (void)driver().cuModuleUnload((*modules_.modules.find(id))->module);
-    modules_.modules.take(id);
-  }
+  for (uint64_t id : ids) remains.modules.push_back(*modules_.modules.take(id));
   context->dirty.clear();
   context->legacy.dirty = false;
+  return remains;
+}
+
+void Session::destroy_remains(const DriverTable& driver, Remains* remains) {
+  remains->events.clear();
+  for (const auto& stream : remains->streams) (void)driver.cuStreamDestroy_v2(stream->handle);
+  remains->streams.clear();
+  for (const auto& module : remains->modules) (void)driver.cuModuleUnload(module->module);
+  remains->modules.clear();
 }
 
 // A primary context that was reset begins a new life: libraries outlive it, their variables do not.
@@ -78,38 +97,51 @@ bool handle_ContextBind(Session& session, const wire::ContextBindArgs& args, con
   return session.forgotten(record, session.bind(context));
 }
 
+// Making a context takes a driver many milliseconds, so a helper does it.
 bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
                           const Record& record) {
   if (args.device != 0) return session.malformed(record, "no such device");
   if (args.slot >= protocol::kContextSlots) return session.malformed(record, "context slot");
-  if (args.context == 0 || session.find_context(args.context) != nullptr) {
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (args.context == 0 || session.find_known_context(args.context) != nullptr) {
     return session.malformed(record, "context id in use");
   }
-  Context* before = session.bound();
-  CUcontext handle = nullptr;
-  const CUresult result =
-      session.driver().cuCtxCreate_v2(&handle, args.flags, session.config().device);
-  if (result == CUDA_SUCCESS) {
-    Context* context = session.add_context(args.context, handle, args.slot, false);
-    // The driver has made it current; the guest says itself when it wants to be in it.
-    (void)session.bind(before != nullptr ? before : context);
-  }
-  return session.complete(record, result, nullptr, 0);
+  Context* context = session.add_context(args.context, nullptr, args.slot, false);
+  session.pool().post([&session, context, flags = args.flags, reply = record.reply()] {
+    const DriverTable& driver = session.driver();
+    const CUresult result = driver.cuCtxCreate_v2(&context->handle, flags, session.config().device);
+    // The driver has made it current, here, where it is not wanted.
+    if (result == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(session.config().primary);
+    // release: partner is Context::alive().
+    context->state.store(result == CUDA_SUCCESS ? ContextState::kAlive : ContextState::kGone,
+                         std::memory_order_release);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
+// Its names are gone at once; a helper waits for its work and ends it.
 bool handle_ContextDestroy(Session& session, const wire::ContextDestroyArgs& args,
                            const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr || context->primary) return session.malformed(record, "unknown context");
-  // Waiting threads use the context's events, so it goes once they are through.
-  if (Context* before = session.bound(); session.bind(context) == CUDA_SUCCESS) {
-    session.forget_context(context);
-    if (before != context && before != nullptr) (void)session.bind(before);
-  }
-  context->alive = false;
-  const CUresult result = session.driver().cuCtxDestroy_v2(context->handle);
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  auto remains = std::make_shared<Session::Remains>(session.take_from(context));
+  context->state = ContextState::kGone;
   if (session.bound() == context) session.unbind();
-  return session.complete(record, result, nullptr, 0);
+  session.pool().post([&session, context, remains, reply = record.reply()] {
+    for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
+    const DriverTable& driver = session.driver();
+    (void)driver.cuCtxSetCurrent(context->handle);
+    (void)driver.cuCtxSynchronize();
+    session.destroy_remains(driver, remains.get());
+    context->use.close();  // whoever waits for its work is through now
+    context->orphans.clear();
+    context->events.release_all(driver);
+    const CUresult result = driver.cuCtxDestroy_v2(context->handle);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
 bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
@@ -122,6 +154,7 @@ bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
   }
   if (args.context == 0) return session.malformed(record, "context id");
   Context* context = session.add_context(args.context, session.config().primary, args.slot, true);
+  context->state = ContextState::kAlive;
   CUresult result = CUDA_SUCCESS;
   if (session.bound() == nullptr) result = session.bind(context);
   return session.complete(record, result, nullptr, 0);
@@ -133,26 +166,30 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
                          const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr || !context->primary) return session.malformed(record, "unknown context");
-  Context* before = session.bound();
-  CUresult result = session.bind(context);
-  if (result == CUDA_SUCCESS) result = session.driver().cuCtxSynchronize();
-  if (result == CUDA_SUCCESS) session.forget_context(context);
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  auto remains = std::make_shared<Session::Remains>(session.take_from(context));
   context->was_reset = true;
-  if (before != nullptr && before != context) (void)session.bind(before);
-  return session.complete(record, result, nullptr, 0);
+  session.pool().post([&session, context, remains, reply = record.reply()] {
+    for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
+    const DriverTable& driver = session.driver();
+    (void)driver.cuCtxSetCurrent(context->handle);
+    const CUresult result = session.noted(driver.cuCtxSynchronize(), context);
+    session.destroy_remains(driver, remains.get());
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
 bool handle_ContextSynchronize(Session& session, const wire::ContextSynchronizeArgs& args,
                                const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr) return session.malformed(record, "unknown context");
-  std::vector<Mark> marks;
-  const CUresult result = session.noted(session.mark_all(&marks), context);
-  if (result != CUDA_SUCCESS) {
-    for (const Mark& mark : marks) mark.context->events.give(mark.event);
-    return session.complete(record, result, nullptr, 0);
-  }
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  Context* before = session.bound();
+  Marks marks;
+  const CUresult result = session.noted(session.mark_context(context, &marks), context);
+  if (before != nullptr && before != context) (void)session.bind(before);
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   session.answer_after(std::move(marks), record.reply(), context);
   return true;
 }

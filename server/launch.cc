@@ -1,6 +1,6 @@
 // Launching kernels, and what can be set on them.
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session.h"
+#include "server/work.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
@@ -14,7 +14,8 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
     return nullptr;
   }
   Kernel* kernel = &module->kernels[index];
-  if (kernel->context != session.bound() && kernel->kernel != nullptr) {
+  if (kernel->context != session.bound()) {
+    if (kernel->kernel == nullptr) return nullptr;  // a module's kernel stays in its context
     *result = session.driver().cuKernelGetFunction(&kernel->function, kernel->kernel);
     if (*result == CUDA_SUCCESS) kernel->context = session.bound();
   }
@@ -36,15 +37,17 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   if (args.flags != 0) return session.malformed(record, "launch flags");
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   session.admission().admit(kLaunchCost);
-  session.touch(stream);
-  const DriverTable& driver = session.driver();
-  size_t bytes = kernel->param_bytes;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(record.blob().data()),
-                   CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-  result = driver.cuLaunchKernel(kernel->function, args.grid[0], args.grid[1], args.grid[2],
-                                 args.block[0], args.block[1], args.block[2], args.shared_bytes,
-                                 stream->handle, nullptr, bytes == 0 ? nullptr : extra);
-  return session.complete(record, result, nullptr, 0);
+  return session.submit(
+      stream, record,
+      [args, function = kernel->function, bytes = size_t{kernel->param_bytes}](
+          const DriverTable& driver, CUstream handle, const std::byte* blob) mutable {
+        void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(blob),
+                         CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+        return driver.cuLaunchKernel(function, args.grid[0], args.grid[1], args.grid[2],
+                                     args.block[0], args.block[1], args.block[2], args.shared_bytes,
+                                     handle, nullptr, bytes == 0 ? nullptr : extra);
+      },
+      {.blob = record.blob().bytes});
 }
 
 bool handle_FunctionSetAttribute(Session& session, const wire::FunctionSetAttributeArgs& args,

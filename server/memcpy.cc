@@ -1,12 +1,15 @@
 // Linear copies: staged through the slabs, in place, and on the device.
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session.h"
+#include "server/work.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
 namespace {
 
 void* host_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+// Bytes behind a record travel inside the driver's own queue, so they fill it faster.
+constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32_t>(bytes / 256); }
 
 }  // namespace
 
@@ -17,24 +20,28 @@ bool handle_CopyToDevice(Session& session, const wire::CopyToDeviceArgs& args,
   if (!session.memory().owns(args.destination, args.bytes)) {
     return session.malformed(record, "destination is not the guest's memory");
   }
-  const void* source = record.blob().data();
-  const bool staged = record.blob().empty();
-  if (staged) {
-    const auto piece =
-        protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
-    if (!piece) return session.malformed(record, "slab range");
-    source = piece->data();
-  } else if (record.blob().size() != args.bytes) {
-    return session.malformed(record, "blob size");
-  }
   session.admission().admit(copy_cost(args.bytes));
-  session.touch(stream);
-  const CUresult result =
-      session.driver().cuMemcpyHtoDAsync_v2(args.destination, source, args.bytes, stream->handle);
-  if (staged) {
-    session.slab_used(result == CUDA_SUCCESS ? stream : nullptr, args.bytes, record.sequence());
+  if (!record.blob().empty()) {
+    if (record.blob().size() != args.bytes) return session.malformed(record, "blob size");
+    return session.submit(stream, record,
+                          [to = args.destination, bytes = args.bytes](
+                              const DriverTable& driver, CUstream handle, const std::byte* blob) {
+                            return driver.cuMemcpyHtoDAsync_v2(to, blob, bytes, handle);
+                          },
+                          {.weight = inline_weight(args.bytes), .blob = record.blob().bytes});
   }
-  return session.complete(record, result, nullptr, 0);
+  const auto piece =
+      protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
+  if (!piece) return session.malformed(record, "slab range");
+  const bool goes_on =
+      session.submit(stream, record,
+                     [to = args.destination, piece = *piece](const DriverTable& driver,
+                                                             CUstream handle, const std::byte*) {
+                       return driver.cuMemcpyHtoDAsync_v2(to, piece.data(), piece.size(), handle);
+                     },
+                     {.may_block = !session.slab_registered()});
+  session.slab_used(stream, args.bytes, record.sequence());
+  return goes_on;
 }
 
 bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& args,
@@ -49,21 +56,21 @@ bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& arg
       protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.bytes);
   if (!piece) return session.malformed(record, "slab range");
   session.admission().admit(copy_cost(args.bytes));
-  const DriverTable& driver = session.driver();
-  const bool direct =
-      !session.slab_registered() || (args.bytes <= kDirectCopyBytesMax && session.device_idle());
   CUresult result =
-      driver.cuMemcpyDtoHAsync_v2(piece->data(), args.source, args.bytes, stream->handle);
-  if (direct) {
-    // Nothing else is in flight, so this wait is as short as the copy.
-    if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream->handle);
-    return session.complete(record, result, nullptr, 0);
-  }
-  session.touch(stream);
-  Mark mark;
+      session.issue(stream, record.op(),
+                    [from = args.source, piece = *piece](const DriverTable& driver, CUstream handle,
+                                                         const std::byte*) {
+                      return driver.cuMemcpyDtoHAsync_v2(piece.data(), from, piece.size(), handle);
+                    },
+                    {.may_block = !session.slab_registered()});
+  MarkRef mark;
   if (result == CUDA_SUCCESS) result = session.mark(stream, &mark);
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
-  session.answer_after({mark}, record.reply(), stream->context);
+  if (args.bytes <= kSoonBytesMax) {
+    session.answer_soon(std::move(mark), record.reply());
+  } else {
+    session.answer_after({std::move(mark)}, record.reply(), stream->context);
+  }
   return true;
 }
 
@@ -76,12 +83,11 @@ bool handle_CopyToDeviceInPlace(Session& session, const wire::CopyToDeviceInPlac
     return session.malformed(record, "not the guest's memory");
   }
   session.admission().admit(copy_cost(args.bytes));
-  session.touch(stream);
-  return session.complete(
-      record,
-      session.driver().cuMemcpyHtoDAsync_v2(args.destination, host_pointer(args.source), args.bytes,
-                                            stream->handle),
-      nullptr, 0);
+  return session.submit(stream, record,
+                        [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuMemcpyHtoDAsync_v2(
+                              args.destination, host_pointer(args.source), args.bytes, handle);
+                        });
 }
 
 bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceInPlaceArgs& args,
@@ -93,12 +99,11 @@ bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceIn
     return session.malformed(record, "not the guest's memory");
   }
   session.admission().admit(copy_cost(args.bytes));
-  session.touch(stream);
-  return session.complete(
-      record,
-      session.driver().cuMemcpyDtoHAsync_v2(host_pointer(args.destination), args.source, args.bytes,
-                                            stream->handle),
-      nullptr, 0);
+  return session.submit(stream, record,
+                        [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuMemcpyDtoHAsync_v2(host_pointer(args.destination),
+                                                             args.source, args.bytes, handle);
+                        });
 }
 
 bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const Record& record) {
@@ -109,11 +114,10 @@ bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const
     return session.malformed(record, "not the guest's memory");
   }
   session.admission().admit(copy_cost(args.bytes));
-  session.touch(stream);
-  return session.complete(record,
-                          session.driver().cuMemcpyDtoDAsync_v2(args.destination, args.source,
-                                                                args.bytes, stream->handle),
-                          nullptr, 0);
+  return session.submit(
+      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuMemcpyDtoDAsync_v2(args.destination, args.source, args.bytes, handle);
+      });
 }
 
 }  // namespace vgpu::server

@@ -24,8 +24,8 @@ bool handle_MemCredit(Session& session, const wire::MemCreditArgs& args, const R
 }
 
 bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record& record) {
-  std::vector<Mark> marks;
-  (void)session.noted(session.mark_all(&marks), session.bound());
+  Marks marks;
+  (void)session.mark_all(&marks);
   session.fence(std::move(marks), record.sequence());
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }

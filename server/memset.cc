@@ -1,6 +1,6 @@
 // Fills of device memory.
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session.h"
+#include "server/work.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
@@ -18,19 +18,19 @@ bool handle_Fill(Session& session, const wire::FillArgs& args, const Record& rec
     return session.malformed(record, "not the guest's memory");
   }
   session.admission().admit(copy_cost(bytes));
-  session.touch(stream);
-  const DriverTable& driver = session.driver();
-  CUresult result;
-  if (args.width == 1) {
-    result = driver.cuMemsetD8Async(args.destination, static_cast<unsigned char>(args.value),
-                                    args.count, stream->handle);
-  } else if (args.width == 2) {
-    result = driver.cuMemsetD16Async(args.destination, static_cast<unsigned short>(args.value),
-                                     args.count, stream->handle);
-  } else {
-    result = driver.cuMemsetD32Async(args.destination, args.value, args.count, stream->handle);
-  }
-  return session.complete(record, result, nullptr, 0);
+  return session.submit(
+      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+        switch (args.width) {
+          case 1:
+            return driver.cuMemsetD8Async(args.destination, static_cast<unsigned char>(args.value),
+                                          args.count, handle);
+          case 2:
+            return driver.cuMemsetD16Async(
+                args.destination, static_cast<unsigned short>(args.value), args.count, handle);
+          default:
+            return driver.cuMemsetD32Async(args.destination, args.value, args.count, handle);
+        }
+      });
 }
 
 }  // namespace vgpu::server

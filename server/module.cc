@@ -39,6 +39,8 @@ std::vector<uint8_t> encode_layout(const std::vector<Kernel>& kernels,
 
 // On the helper thread.
 CUresult load(const DriverTable& driver, LoadRequest* request, Module* module) {
+  const Rundown::Use use(&module->context->use);
+  if (!use) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (CUresult result = driver.cuCtxSetCurrent(module->context->handle); result != CUDA_SUCCESS) {
     return result;
   }
@@ -266,9 +268,12 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
   if (!module->ready.load(std::memory_order_acquire)) {
     return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // its load had failed
   }
-  session.pool().post([&session, module] {
+  session.pool().post([&session, module, lanes = session.lane_ends()] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
     const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(module->context->handle);
+    const Rundown::Use use(&module->context->use);
+    if (!use && module->library == nullptr) return;  // it went with its context
+    (void)driver.cuCtxSetCurrent(use ? module->context->handle : session.config().primary);
     const CUresult result = module->library != nullptr ? driver.cuLibraryUnload(module->library)
                                                        : driver.cuModuleUnload(module->module);
     session.noted(result, module->context);

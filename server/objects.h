@@ -5,35 +5,86 @@
 
 #include <cuda.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "driver_table.h"
+#include "server/lane.h"
+#include "server/rundown.h"
 
 namespace vgpu::server {
 
 struct Context;
 
+// Pieces of work between two checkpoints of a stream, and checkpoints that may be open: a driver
+// blocks at about 1024 pieces in one stream, and half of that keeps any device busy.
+inline constexpr uint32_t kFlowStep = 64;
+inline constexpr uint32_t kFlowCheckpoints = 8;
+
+// How much of a stream's work the driver has got and not finished, known to within a step. Used by
+// the consumer while the stream's lane is idle, else by the lane's thread.
+class StreamFlow {
+ public:
+  explicit StreamFlow(Context* context) : context_(context) {}
+  StreamFlow(const StreamFlow&) = delete;
+  StreamFlow& operator=(const StreamFlow&) = delete;
+  ~StreamFlow();
+
+  // Work of this weight was given to the driver. True: a checkpoint is due.
+  bool count(uint32_t weight) {
+    since_ += weight;
+    return since_ >= kFlowStep;
+  }
+  // Records a checkpoint into the stream; there is room for one.
+  void checkpoint(const DriverTable& driver, CUstream stream);
+  bool full() const { return open_ == kFlowCheckpoints; }
+  // Forgets checkpoints that are past. Whether there is room for another.
+  bool reclaim(const DriverTable& driver);
+  // Waits until there is room for another.
+  void wait_for_room(const DriverTable& driver);
+
+ private:
+  void pop();
+
+  Context* const context_;
+  std::array<CUevent, kFlowCheckpoints> events_{};  // a ring: open_ of them from first_
+  uint32_t first_ = 0, open_ = 0;
+  uint32_t since_ = 0;
+};
+
 struct Stream {
+  explicit Stream(Context* owner) : context(owner), flow(owner) {}
+
   CUstream handle = nullptr;
-  Context* context = nullptr;
-  bool dirty = false;  // has had work since it was last seen idle
+  Context* const context;
+  bool blocking = false;  // orders with the legacy stream
+  bool legacy = false;
+  bool dirty = false;      // has had work since the last fence
+  bool ending = false;     // what follows is its destruction
+  uint32_t hold_word = 0;  // of the semaphore page: tells the guest to stop
+  Lane* lane = nullptr;    // once it has been deep
+  StreamFlow flow;
 };
 
 // Shared with the threads that wait on it: an event that the guest destroys lives until they are
-// done.
+// done. One that is recorded again while somebody still needs the earlier record is replaced by a
+// fresh one, so a handle stands for at most one record that matters.
 struct Event {
-  Event(const DriverTable* table, CUevent event, Context* owner)
-      : driver(table), handle(event), context(owner) {}
+  Event(const DriverTable* table, CUevent event, Context* owner, uint32_t creation_flags)
+      : driver(table), handle(event), context(owner), flags(creation_flags) {}
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  ~Event() { (void)driver->cuEventDestroy_v2(handle); }
+  ~Event();
 
-  const DriverTable* driver;
-  CUevent handle;
-  Context* context;
+  const DriverTable* const driver;
+  const CUevent handle;
+  Context* const context;
+  const uint32_t flags;
+  LanePoint recorded;  // passed: the driver has the record; the consumer writes it
 };
 
 struct EventEntry {
@@ -73,23 +124,50 @@ class EventPool {
 
 // An event of ours behind work that somebody waits for; goes back to its context's pool.
 struct Mark {
+  explicit Mark(Context* owner) : context(owner) {}
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  ~Mark();
+
   CUevent event = nullptr;
-  Context* context = nullptr;
+  Context* const context;
+  LanePoint recorded;  // passed: the driver has the event
 };
+using MarkRef = std::shared_ptr<Mark>;
+using Marks = std::vector<MarkRef>;
+
+enum class ContextState : uint8_t { kBeingMade, kAlive, kGone };
 
 // Kept until the session ends even when the guest has destroyed it: waiting threads refer to it.
 struct Context {
+  Context() : legacy(this) {}
+
   uint64_t id = 0;
   CUcontext handle = nullptr;
   uint32_t slot = 0;  // of its sticky word in the semaphore page
   bool primary = false;
-  bool alive = true;
   bool was_reset = false;  // the primary one: since then nobody has retained it
+  // release by the thread that has made it, acquire by the consumer
+  std::atomic<ContextState> state{ContextState::kBeingMade};
+  Rundown use;       // of the driver's context, by all threads but the consumer
+  EventPool events;  // before those who give theirs back when they go
   Stream legacy;
-  std::vector<Stream*> dirty;  // streams of this context with work since they were last seen idle
-  std::vector<Mark> orphans;   // work of streams that were destroyed while busy
-  EventPool events;
+  std::vector<Stream*> dirty;  // streams of this context with work since the last fence
+  Marks orphans;               // work of streams that were destroyed while busy
+
+  mutable std::atomic<bool> faulted{false};  // its fault has been told to the guest
+
+  bool alive() const { return state.load(std::memory_order_acquire) == ContextState::kAlive; }
 };
+
+inline Mark::~Mark() {
+  if (event != nullptr) context->events.give(event);
+}
+
+inline Event::~Event() {
+  // The events of a context that is gone went with it.
+  if (const Rundown::Use use(&context->use); use) (void)driver->cuEventDestroy_v2(handle);
+}
 
 }  // namespace vgpu::server
 

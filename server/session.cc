@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session.h"
 
-#include <algorithm>
-#include <cinttypes>
-
 #include "op.h"
 #include "server/log.h"
 
@@ -40,28 +37,35 @@ std::string result_name(const DriverTable& driver, CUresult result) {
 }
 
 Session::Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory)
-    : config_(config), channel_(channel), memory_(memory) {}
+    : config_(config),
+      channel_(channel),
+      memory_(memory),
+      lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {}
 
 Session::~Session() {
+  lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
   pool_.stop();
 }
 
 void Session::release_all() {
+  lanes_.drain();
+  lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
   pool_.stop();
   slab_streams_.clear();
   slab_sequence_ = 0;
+  soon_.clear();
   for (Context& context : contexts_) {
-    if (!context.alive || bind(&context) != CUDA_SUCCESS) continue;
+    if (!context.alive() || bind(&context) != CUDA_SUCCESS) continue;
     (void)driver().cuCtxSynchronize();
-    forget_context(&context);
-    for (const Mark& orphan : context.orphans) context.events.give(orphan.event);
+    Remains remains = take_from(&context);
+    destroy_remains(driver(), &remains);
     context.orphans.clear();
     context.events.release_all(driver());
-    context.alive = false;
+    context.state = ContextState::kGone;
     if (!context.primary) (void)driver().cuCtxDestroy_v2(context.handle);
   }
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& module) {
@@ -84,14 +88,16 @@ SessionEnd Session::run() {
       continue;
     }
     if (peeked == protocol::PeekResult::kMalformed) {
-      end_ = SessionEnd::kMalformed;
-      fail(CUDA_ERROR_UNKNOWN, "malformed record: " + consumer.error().text());
+      fail(SessionEnd::kMalformed, CUDA_ERROR_UNKNOWN,
+           "malformed record: " + consumer.error().text());
       break;
     }
     if (consumer.dead()) break;
+    if (!soon_.empty() && poll_soon()) continue;
     idle();
     (void)consumer.wait();
   }
+  std::lock_guard lock(failure_mutex_);
   return end_;
 }
 
@@ -100,9 +106,13 @@ bool Session::step(const protocol::Record& record) {
   if (!dispatch(*this, command)) return false;
   executed_ = record.sequence;
   if (executed_ - executed_published_ >= kExecutedBatch) {
+    // relaxed: only the moment of ending hangs on it; end_ is read under its mutex.
+    if (failed_.load(std::memory_order_relaxed)) return false;
     executed_published_ = executed_;
     channel_->semaphores().raise(Semaphore::kExecuted, executed_);
   }
+  if (!soon_.empty()) [[unlikely]]
+    poll_soon();
   if (slab_bytes_ >= kSlabFlushBytes) flush_slab();
   return true;
 }
@@ -118,18 +128,24 @@ void Session::idle() {
   }
 }
 
-void Session::fail(CUresult result, std::string reason) {
-  reason_ = std::move(reason);
-  log(Level::kError, "session ends: %s", reason_.c_str());
+// The first failure counts. From a lane's thread the consumer must be woken as well.
+void Session::fail(SessionEnd end, CUresult result, std::string reason) {
+  {
+    std::lock_guard lock(failure_mutex_);
+    if (failed_.exchange(true)) return;
+    end_ = end;
+    reason_ = std::move(reason);
+    log(Level::kError, "session ends: %s", reason_.c_str());
+  }
   channel_->semaphores().set_state(protocol::SessionState::kFailed, result);
+  channel_->mark_dead();
 }
 
 bool Session::malformed(const Record& record, const char* what) {
   const char* name = op_name(record.op());
-  end_ = SessionEnd::kMalformed;
-  fail(CUDA_ERROR_UNKNOWN, "malformed record " + std::to_string(record.sequence()) + " (" +
-                               (name != nullptr ? name : "op " + std::to_string(record.op())) +
-                               "): " + what);
+  fail(SessionEnd::kMalformed, CUDA_ERROR_UNKNOWN,
+       "malformed record " + std::to_string(record.sequence()) + " (" +
+           (name != nullptr ? name : "op " + std::to_string(record.op())) + "): " + what);
   return false;
 }
 
@@ -150,19 +166,21 @@ bool Session::complete(const Record& record, CUresult result, const void* payloa
 bool Session::forgotten(const Record& record, CUresult result) {
   if (result == CUDA_SUCCESS) [[likely]]
     return true;
-  if (is_sticky(result)) {
-    noted(result, bound_);
-    return true;
-  }
-  const char* name = op_name(record.op());
-  end_ = SessionEnd::kDriverFailed;
-  fail(result, std::string("the driver refused ") + (name != nullptr ? name : "a command") +
-                   ", which the guest had accepted: " + result_name(driver(), result));
-  return false;
+  failed_call(record.op(), bound_, result);
+  return is_sticky(result);
+}
+
+void Session::failed_call(uint16_t op, const Context* context, CUresult result) {
+  if (is_sticky(noted(result, context))) return;
+  const char* name = op_name(op);
+  fail(SessionEnd::kDriverFailed, result,
+       std::string("the driver refused ") + (name != nullptr ? name : "a command") +
+           ", which the guest had accepted: " + result_name(driver(), result));
 }
 
 CUresult Session::noted(CUresult result, const Context* context) {
-  if (result != CUDA_SUCCESS && is_sticky(result) && context != nullptr) [[unlikely]] {
+  if (result != CUDA_SUCCESS && is_sticky(result) && context != nullptr &&
+      !context->faulted.exchange(true)) [[unlikely]] {
     log(Level::kWarn, "context %u: device fault %s", context->slot,
         result_name(driver(), result).c_str());
     channel_->semaphores().set_sticky(context->slot, result);
@@ -175,7 +193,8 @@ CUresult Session::noted(CUresult result, const Context* context) {
 Stream* Session::find_stream(uint64_t id) {
   if (bound_ == nullptr) return nullptr;
   if (id == kLegacyStream) return &bound_->legacy;
-  return streams_.find(id);
+  Stream* found = streams_.find(id);
+  return found != nullptr && found->context == bound_ ? found : nullptr;
 }
 
 bool Session::stream(uint64_t id, CUstream* handle) {
@@ -188,141 +207,6 @@ bool Session::event(uint64_t id, CUevent* handle) {
   EventEntry* found = events_.find(id);
   if (found != nullptr) *handle = found->event->handle;
   return found != nullptr;
-}
-
-void Session::touch(Stream* stream) {
-  if (stream->dirty) return;
-  stream->dirty = true;
-  stream->context->dirty.push_back(stream);
-}
-
-bool Session::device_idle() {
-  for (Context& context : contexts_) {
-    if (!context.alive) continue;
-    if (!context.orphans.empty()) return false;
-    for (Stream* stream : context.dirty) {
-      if (driver().cuStreamQuery(stream->handle) != CUDA_SUCCESS) return false;
-    }
-  }
-  all_past();
-  return true;
-}
-
-void Session::all_past() {
-  for (Context& context : contexts_) {
-    for (Stream* stream : context.dirty) stream->dirty = false;
-    context.dirty.clear();
-  }
-}
-
-CUresult Session::mark(Stream* stream, Mark* mark) {
-  Context* context = stream->context;
-  mark->context = context;
-  CUresult result = context->events.take(driver(), &mark->event);
-  if (result != CUDA_SUCCESS) return result;
-  result = driver().cuEventRecord(mark->event, stream->handle);
-  if (result != CUDA_SUCCESS) context->events.give(mark->event);
-  return result;
-}
-
-CUresult Session::mark_all(std::vector<Mark>* marks) {
-  Context* before = bound_;
-  CUresult result = CUDA_SUCCESS;
-  for (Context& context : contexts_) {
-    if (!context.alive || (context.dirty.empty() && context.orphans.empty())) continue;
-    if (result == CUDA_SUCCESS) result = bind(&context);
-    for (Stream* stream : context.dirty) {
-      Mark each;
-      if (result == CUDA_SUCCESS) result = mark(stream, &each);
-      if (result == CUDA_SUCCESS) marks->push_back(each);
-      stream->dirty = false;
-    }
-    context.dirty.clear();
-    marks->insert(marks->end(), context.orphans.begin(), context.orphans.end());
-    context.orphans.clear();
-  }
-  if (before != nullptr && bound_ != before) (void)bind(before);
-  return result;
-}
-
-CUresult Session::wait(const Mark& mark) {
-  (void)driver().cuCtxSetCurrent(mark.context->handle);
-  const CUresult result = driver().cuEventSynchronize(mark.event);
-  mark.context->events.give(mark.event);
-  return noted(result, mark.context);
-}
-
-void Session::answer_after(std::vector<Mark> marks, uint32_t reply, Context* context) {
-  bool past = true;
-  for (const Mark& mark : marks) past = past && driver().cuEventQuery(mark.event) == CUDA_SUCCESS;
-  if (past) {
-    for (const Mark& mark : marks) mark.context->events.give(mark.event);
-    channel_->replies().complete(reply, CUDA_SUCCESS);
-    return;
-  }
-  pool_.post([this, marks = std::move(marks), reply, context] {
-    CUresult result = CUDA_SUCCESS;
-    for (const Mark& mark : marks) {
-      const CUresult each = wait(mark);
-      if (result == CUDA_SUCCESS) result = each;
-    }
-    channel_->replies().complete(reply, noted(result, context));
-  });
-}
-
-// --- retirement --------------------------------------------------------------------------------
-
-void Session::slab_used(Stream* stream, uint64_t bytes, uint64_t sequence) {
-  slab_sequence_ = sequence;
-  slab_bytes_ += bytes;
-  if (stream != nullptr &&
-      std::find(slab_streams_.begin(), slab_streams_.end(), stream) == slab_streams_.end()) {
-    slab_streams_.push_back(stream);
-  }
-}
-
-void Session::forget_slab_stream(Stream* stream) {
-  if (std::find(slab_streams_.begin(), slab_streams_.end(), stream) != slab_streams_.end()) {
-    flush_slab();
-  }
-}
-
-void Session::flush_slab() {
-  std::vector<Mark> marks;
-  Context* before = bound_;
-  for (Stream* stream : slab_streams_) {
-    Mark each;
-    if (bound_ != stream->context) (void)bind(stream->context);
-    if (noted(mark(stream, &each), stream->context) == CUDA_SUCCESS) marks.push_back(each);
-  }
-  if (before != nullptr && bound_ != before) (void)bind(before);
-  retire(&slab_queue_, std::move(marks), Semaphore::kSlabRetired, slab_sequence_);
-  slab_streams_.clear();
-  slab_bytes_ = 0;
-  slab_sequence_ = 0;
-}
-
-void Session::fence(std::vector<Mark> marks, uint64_t sequence) {
-  retire(&fence_queue_, std::move(marks), Semaphore::kFreeRetired, sequence);
-}
-
-// Raises `semaphore` to `sequence` when the marks are past and all earlier ones of this queue are.
-void Session::retire(RetirementQueue* queue, std::vector<Mark> marks, Semaphore semaphore,
-                     uint64_t sequence) {
-  if (!queue->busy()) {
-    bool past = true;
-    for (const Mark& mark : marks) past = past && driver().cuEventQuery(mark.event) == CUDA_SUCCESS;
-    if (past) {
-      for (const Mark& mark : marks) mark.context->events.give(mark.event);
-      channel_->semaphores().raise(semaphore, sequence);
-      return;
-    }
-  }
-  queue->post([this, marks = std::move(marks), semaphore, sequence] {
-    // A broken context fails every wait at once: its work is past as well.
-    for (const Mark& mark : marks) (void)wait(mark);
-    channel_->semaphores().raise(semaphore, sequence);
-  });
 }
 
 }  // namespace vgpu::server

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,12 +27,23 @@ namespace vgpu::server {
 inline constexpr uint64_t kLegacyStream = 1;  // id of the default stream of the bound context
 // Up-slab bytes after which their retirement is asked for even though more commands wait.
 inline constexpr uint64_t kSlabFlushBytes = 512 * 1024;
-// Copies to the guest up to this size are waited for by the consumer when the device is idle.
-inline constexpr uint64_t kDirectCopyBytesMax = 64 * 1024;
+// Copies to the guest up to this size are looked after by the consumer itself while the ring is
+// empty, for at most so long; then a thread waits.
+inline constexpr uint64_t kSoonBytesMax = 64 * 1024;
+inline constexpr int64_t kSoonNs = 50'000;
 // Commands between two publications of the executed sequence while more commands wait.
 inline constexpr uint32_t kExecutedBatch = 32;
 
 enum class SessionEnd : uint8_t { kGuestGone, kMalformed, kDriverFailed };
+
+// What a piece of work for a stream needs beside its driver call.
+struct WorkOptions {
+  uint32_t weight = 1;                   // places it takes in the driver's queue
+  LanePoint after = {};                  // a place in another lane that must be passed first
+  bool may_block = false;                // the driver call itself waits for the device
+  LanePoint* place = nullptr;            // out: where it is when it waits in a lane
+  std::span<const std::byte> blob = {};  // handed to the call; copied when the work has to wait
+};
 
 // The consumer's thread calls everything but what says otherwise. Owns nothing of the driver's
 // device; the process (or the test) that made the context keeps it.
@@ -74,34 +87,68 @@ class Session {
   std::map<uint64_t, uint64_t>& host_blocks() { return host_blocks_; }  // address -> bytes
   Admission& admission() { return admission_; }
   CompletionPool& pool() { return pool_; }
+  Lanes& lanes() { return lanes_; }
   ModuleTable& modules() { return modules_; }
   Context* bound() { return bound_; }
 
   // The stream that a command names, in the bound context; nullptr = malformed.
   Stream* find_stream(uint64_t id);
-  void touch(Stream* stream);  // work went to it
-  bool device_idle();          // whether all work of the session is known to be past
-  // Forgets what is dirty because everything submitted so far is past.
-  void all_past();
-
   HandleTable<Stream>& streams() { return streams_; }
   HandleTable<EventEntry>& events() { return events_; }
 
+  // --- work for streams (work.cc)
+  // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
+  // stream's handle, blob)` must own what it needs later. `op` names it if it fails in the lane.
+  // The driver's result; CUDA_SUCCESS when it waits in a lane. Defined in work.h.
+  template <typename Call>
+  CUresult issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options = {});
+  // The same for a command that nobody waits for. Whether the session goes on.
+  template <typename Call>
+  bool submit(Stream* stream, const Record& record, Call call, const WorkOptions& options = {}) {
+    return forgotten(record, issue(stream, record.op(), std::move(call), options));
+  }
+  // Whether work is on its way to the driver that the driver does not have yet.
+  bool waits_in_lane(const Stream& stream) const {
+    return stream.lane != nullptr && !stream.lane->idle();
+  }
+  // The ends of all lanes, or of those of one context.
+  std::vector<LanePoint> lane_ends(const Context* context = nullptr);
+  // The stream goes: its lane serves another once it is empty.
+  void abandon_lane(Lane* lane);
+  // Thread-safe: an asynchronous command of a guest failed. Ends the session unless it is a fault.
+  void failed_call(uint16_t op, const Context* context, CUresult result);
+
+  // --- contexts (context.cc)
   Context* add_context(uint64_t id, CUcontext handle, uint32_t slot, bool primary);
+  // The live context of this name. known: also one that is still being made.
   Context* find_context(uint64_t id);
+  Context* find_known_context(uint64_t id);
   CUresult bind(Context* context);
-  void forget_context(Context* context);
   CUresult revive(Context* context);
   void unbind() { bound_ = nullptr; }  // its context is gone
+  // What the guest has made in a context, taken out of the tables.
+  struct Remains {
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::vector<std::unique_ptr<EventEntry>> events;
+    std::vector<std::shared_ptr<Module>> modules;
+    std::vector<LanePoint> lanes;
+  };
+  Remains take_from(Context* context);
+  static void destroy_remains(const DriverTable& driver, Remains* remains);
 
+  // --- waiting (marks.cc)
   // An event of ours behind everything in `stream` so far.
-  CUresult mark(Stream* stream, Mark* mark);
-  // Events behind everything that is in flight in all contexts.
-  CUresult mark_all(std::vector<Mark>* marks);
-  CUresult wait(const Mark& mark);  // thread-safe: blocks until past, gives the event back
-  // Answers `reply` once the marks are past, with `result` when that worked. `then` runs just
-  // before the answer, on the waiting thread.
-  void answer_after(std::vector<Mark> marks, uint32_t reply, Context* context);
+  CUresult mark(Stream* stream, MarkRef* mark);
+  // Marks behind everything that is in flight in a context, which is then bound.
+  CUresult mark_context(Context* context, Marks* marks);
+  // The same in all contexts, for a fence: later fences need not look at that work again.
+  CUresult mark_all(Marks* marks);
+  bool past(const Mark& mark);
+  CUresult wait(const Mark& mark);  // thread-safe: blocks until past
+  // Answers `reply` once the marks are past, with `result` when that worked.
+  void answer_after(Marks marks, uint32_t reply, Context* context);
+  // The same for what is likely to be past within microseconds.
+  void answer_soon(MarkRef mark, uint32_t reply);
   // Thread-safe. A result of the driver in `context`: sets the sticky word when it is a fault.
   CUresult noted(CUresult result, const Context* context);
 
@@ -111,37 +158,57 @@ class Session {
   void forget_slab_stream(Stream* stream);
   void slab_registered(bool registered) { slab_registered_ = registered; }
   bool slab_registered() const { return slab_registered_; }
-  void fence(std::vector<Mark> marks, uint64_t sequence);
+  void fence(Marks marks, uint64_t sequence);
 
  private:
+  struct Soon {
+    MarkRef mark;
+    uint32_t reply = 0;
+    int64_t until_ns = 0;
+  };
+
   bool step(const protocol::Record& record);
   void idle();
+  // Answers those of soon_ that are past; hands over those that take longer. Whether some are left.
+  bool poll_soon();
   void flush_slab();
-  void retire(RetirementQueue* queue, std::vector<Mark> marks, protocol::Semaphore semaphore,
+  void retire(RetirementQueue* queue, Marks marks, protocol::Semaphore semaphore,
               uint64_t sequence);
-  void fail(CUresult result, std::string reason);
+  void fail(SessionEnd end, CUresult result, std::string reason);
+
+  void touch(Stream* stream);
+  // Whether the driver can have work of `stream` now; else *after is what it must wait for.
+  bool route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
+  void free_idle_lanes();
+  void defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,
+             std::vector<LanePoint> after);
 
   Config config_;
   protocol::WorkerChannel* channel_;
   DeviceMemory* memory_;
   Admission admission_;
+  std::deque<Context> contexts_;  // never shrinks: all below, and waiting threads, refer to them
   HandleTable<Stream> streams_;
   HandleTable<EventEntry> events_;
   ModuleTable modules_;
-  std::deque<Context> contexts_;  // never shrinks: waiting threads refer to them
   Context* bound_ = nullptr;
   AddressSet host_memory_;
   std::map<uint64_t, uint64_t> host_blocks_;
+  std::vector<Lane*> busy_lanes_;
+  std::vector<Soon> soon_;
   std::vector<Stream*> slab_streams_;  // read up-slab bytes that are not yet retired
   uint64_t slab_bytes_ = 0;
   uint64_t slab_sequence_ = 0;  // 0 = nothing to retire
   bool slab_registered_ = false;
   uint64_t executed_ = 0;
   uint64_t executed_published_ = 0;
+  std::mutex failure_mutex_;  // guards end_ and reason_
+  std::atomic<bool> failed_{false};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::string reason_;
   RetirementQueue slab_queue_;
   RetirementQueue fence_queue_;
+  Lanes lanes_;
   CompletionPool pool_;  // last: its threads use all of the above
 };
 

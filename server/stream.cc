@@ -1,8 +1,6 @@
 // Streams: life, order, waiting.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "server/session.h"
+#include "server/work.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
@@ -10,8 +8,9 @@ namespace vgpu::server {
 bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
                          const Record& record) {
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
-  auto stream = std::make_unique<Stream>();
-  stream->context = session.bound();
+  auto stream = std::make_unique<Stream>(session.bound());
+  stream->blocking = (args.flags & CU_STREAM_NON_BLOCKING) == 0;
+  stream->hold_word = protocol::hold_word(args.stream);
   CUstream handle = nullptr;
   const CUresult result =
       session.driver().cuStreamCreateWithPriority(&handle, args.flags, args.priority);
@@ -26,30 +25,43 @@ bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
 
 bool handle_StreamDestroy(Session& session, const wire::StreamDestroyArgs& args,
                           const Record& record) {
-  std::unique_ptr<Stream> stream = session.streams().take(args.stream);
-  if (stream == nullptr) return session.malformed(record, "unknown stream");
-  session.forget_slab_stream(stream.get());
+  if (session.find_stream(args.stream) == nullptr || args.stream == kLegacyStream) {
+    return session.malformed(record, "unknown stream");
+  }
+  std::unique_ptr<Stream> owned = session.streams().take(args.stream);
+  Stream* stream = owned.get();
+  session.forget_slab_stream(stream);
   if (stream->dirty) {
     // Its work goes on without it, and frees must still wait for that work.
-    Mark orphan;
-    const CUresult marked = session.mark(stream.get(), &orphan);
-    if (marked == CUDA_SUCCESS) stream->context->orphans.push_back(orphan);
-    session.noted(marked, stream->context);
-    std::vector<Stream*>& dirty = stream->context->dirty;
-    dirty.erase(std::remove(dirty.begin(), dirty.end(), stream.get()), dirty.end());
+    MarkRef orphan;
+    const CUresult marked = session.noted(session.mark(stream, &orphan), stream->context);
+    if (marked == CUDA_SUCCESS) stream->context->orphans.push_back(std::move(orphan));
+    std::erase(stream->context->dirty, stream);
   }
-  return session.complete(record, session.driver().cuStreamDestroy_v2(stream->handle), nullptr, 0);
+  stream->ending = true;
+  Lane* lane = stream->lane;
+  const bool goes_on = session.submit(
+      stream, record,
+      [owned = std::move(owned)](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuStreamDestroy_v2(handle);
+      },
+      {.weight = 0});
+  session.abandon_lane(lane);
+  return goes_on;
 }
 
 bool handle_StreamWaitEvent(Session& session, const wire::StreamWaitEventArgs& args,
                             const Record& record) {
   Stream* stream = session.find_stream(args.stream);
-  CUevent event = nullptr;
+  EventEntry* entry = session.events().find(args.event);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.event(args.event, &event)) return session.malformed(record, "unknown event");
-  session.touch(stream);
-  return session.complete(
-      record, session.driver().cuStreamWaitEvent(stream->handle, event, args.flags), nullptr, 0);
+  if (entry == nullptr) return session.malformed(record, "unknown event");
+  return session.submit(stream, record,
+                        [event = entry->event, flags = args.flags](
+                            const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuStreamWaitEvent(handle, event->handle, flags);
+                        },
+                        {.after = entry->event->recorded});
 }
 
 bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArgs& args,
@@ -57,23 +69,25 @@ bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArg
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
-  const bool legacy = args.stream == kLegacyStream;
-  if (!legacy) {
+  if (!stream->legacy && !session.waits_in_lane(*stream)) {
     // For the legacy stream a query does not look at the streams that it orders with.
     const CUresult state = session.driver().cuStreamQuery(stream->handle);
     if (state != CUDA_ERROR_NOT_READY) return session.complete(record, state, nullptr, 0);
   }
-  Mark mark;
+  MarkRef mark;
   const CUresult result = session.mark(stream, &mark);
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
-  session.answer_after({mark}, record.reply(), stream->context);
+  session.answer_after({std::move(mark)}, record.reply(), stream->context);
   return true;
 }
 
 bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  return session.complete(record, session.driver().cuStreamQuery(stream->handle), nullptr, 0);
+  const CUresult state = session.waits_in_lane(*stream)
+                             ? CUDA_ERROR_NOT_READY
+                             : session.driver().cuStreamQuery(stream->handle);
+  return session.complete(record, state, nullptr, 0);
 }
 
 }  // namespace vgpu::server

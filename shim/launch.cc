@@ -149,6 +149,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   std::memcpy(args.block, shape.block, sizeof(args.block));
   args.shared_bytes = shape.shared_bytes;
   args.param_bytes = static_cast<uint32_t>(bytes);
+  session->pace(stream);
   std::lock_guard lock(session->channel().lock());
   if (!session->bind(context)) return session->lost();
   protocol::Producer& producer = session->channel().producer();

@@ -58,6 +58,7 @@ class Session : public MemoryPort {
   template <typename Args>
   uint64_t post(Context* context, Op op, const Args& args, std::span<const std::byte> blob = {},
                 const StreamRef* stream = nullptr) {
+    if (stream != nullptr) pace(*stream);
     std::lock_guard lock(channel_->lock());
     return post_locked(context, op, args, blob, protocol::kNoReply, stream);
   }
@@ -102,6 +103,14 @@ class Session : public MemoryPort {
   }
   // Waits for the answer in `slot` and gives the slot back.
   CUresult finish(uint32_t slot, protocol::Reply* reply);
+
+  // Before work for `stream`, without the channel's lock: waits while the worker holds the stream
+  // because its queue is full, as a driver would block the calling thread.
+  void pace(const StreamRef& stream) {
+    const uint32_t word = protocol::hold_word(stream.id);
+    if (channel_->semaphores().held(word)) [[unlikely]]
+      channel_->semaphores().wait_while_held(word);
+  }
 
   // Under the channel's lock: makes `context` the one that following records mean.
   bool bind(Context* context);

@@ -57,6 +57,7 @@ class Download {
     args.bytes = bytes;
     args.stream = stream_.id;
     args.slab_offset = flight.piece.offset;
+    session_.pace(stream_);
     std::lock_guard lock(session_.channel().lock());
     if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0)
       return false;
@@ -111,6 +112,7 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
   for (uint64_t done = 0; done < bytes; done += step) {
     args.destination = to + done;
     args.bytes = std::min(step, bytes - done);
+    session.pace(stream);
     const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {
       args.slab_offset = offset;
       return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply, &stream);

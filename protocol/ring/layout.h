@@ -84,7 +84,7 @@ struct alignas(kCacheLineBytes) WaitersLine {
 };
 
 struct SemaphorePage {
-  SequenceLine executed;       // all records up to this one were handed to the driver
+  SequenceLine executed;       // all records up to this one were carried out or wait in a lane
   SequenceLine slab_retired;   // the up-slab space used by records up to this one is free again
   SequenceLine free_retired;   // work that may touch memory freed before this record is past
   SequenceLine backed_credit;  // bytes of device memory ever backed for this guest
@@ -93,6 +93,8 @@ struct SemaphorePage {
   WaitersLine waiters;
   alignas(kCacheLineBytes)
       std::atomic<int32_t> sticky[kContextSlots];  // CUresult per context slot; 0 = healthy
+  // How many lanes of streams with this word are long: their streams take no more work for now.
+  alignas(kCacheLineBytes) std::atomic<uint32_t> held[kHoldWords];
 };
 
 static_assert(sizeof(IdentityLine) == 64 && sizeof(PositionLine) == 64 && sizeof(SleepLine) == 64);
@@ -104,6 +106,7 @@ static_assert(sizeof(ReplySlot) == 128 && offsetof(ReplySlot, payload) == 16);
 static_assert(offsetof(SemaphorePage, slab_retired) == 64 &&
               offsetof(SemaphorePage, session_state) == 256);
 static_assert(offsetof(SemaphorePage, waiters) == 320 && offsetof(SemaphorePage, sticky) == 384);
+static_assert(offsetof(SemaphorePage, held) == 640);
 static_assert(sizeof(SemaphorePage) <= kPageBytes);
 
 inline constexpr size_t kSemaphoreOffset = kPageBytes;

@@ -40,8 +40,26 @@ void SemaphoreWriter::clear_sticky(uint32_t slot) {
   if (slot < kContextSlots) page_->sticky[slot].store(0, std::memory_order_release);
 }
 
+void SemaphoreWriter::set_held(uint32_t word, bool held) {
+  std::atomic<uint32_t>& count = page_->held[word % kHoldWords];
+  if (held) {
+    count.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  count.fetch_sub(1, std::memory_order_release);
+  wake_waiters();
+}
+
 WaitResult SemaphoreReader::wait(Semaphore which, uint64_t at_least, int64_t timeout_ns) {
-  const auto ready = [&] { return value(which) >= at_least; };
+  return wait_until([&] { return value(which) >= at_least; }, timeout_ns);
+}
+
+WaitResult SemaphoreReader::wait_while_held(uint32_t word, int64_t timeout_ns) {
+  return wait_until([&] { return !held(word); }, timeout_ns);
+}
+
+template <typename Ready>
+WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
   const auto over = [&] { return dead() || state() == SessionState::kFailed; };
   if (ready()) return WaitResult::kReady;
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;

@@ -34,6 +34,8 @@ class SemaphoreWriter {
   void set_sticky(uint32_t slot, int32_t result);
   // A new context takes the slot.
   void clear_sticky(uint32_t slot);
+  // One more lane with this word is long, or one less; then wakes all waiters.
+  void set_held(uint32_t word, bool held);
 
  private:
   void wake_waiters();
@@ -61,8 +63,15 @@ class SemaphoreReader {
     return slot < kContextSlots ? page_->sticky[slot].load(std::memory_order_acquire) : 0;
   }
 
+  // Whether a stream with this word must not be given more work. relaxed: nothing is ordered by it.
+  bool held(uint32_t word) const {
+    return page_->held[word % kHoldWords].load(std::memory_order_relaxed) != 0;
+  }
+
   // Waits for value(which) >= at_least. kDead also when the session has failed.
   WaitResult wait(Semaphore which, uint64_t at_least, int64_t timeout_ns = -1);
+  // Waits while held(word).
+  WaitResult wait_while_held(uint32_t word, int64_t timeout_ns = -1);
 
   void mark_dead();
   bool dead() const { return dead_.load(std::memory_order_acquire); }
@@ -82,6 +91,9 @@ class SemaphoreReader {
   }
 
  private:
+  template <typename Ready>
+  WaitResult wait_until(Ready ready, int64_t timeout_ns);
+
   SemaphorePage* page_;
   const std::atomic<uint32_t>* worker_cpu_;
   SpinMode spin_;

@@ -166,6 +166,26 @@ TEST_F(SessionTest, SlabSpaceAndFreesRetireInOrder) {
             protocol::WaitResult::kReady);
 }
 
+// A synchronise that is under way has marked the work; a free behind it must wait for it all the
+// same.
+TEST_F(SessionTest, AFreeWaitsForWorkThatAnotherThreadSynchronizes) {
+  make_memory();
+  setenv("MEMORY_DRIVER_BUSY_MS", "300", 1);
+  guest_->write_inline(memory_, "x");
+  std::thread waiter([&] { EXPECT_EQ(guest_->synchronize(), 0); });
+  wire::StreamQueryArgs query;
+  query.stream = kLegacyStream;
+  for (int i = 0; i < 20; ++i) (void)guest_->call(Op::kStreamQuery, query);  // it is under way
+  const uint64_t fence = guest_->post(Op::kFreeFence, wire::FreeFenceArgs{});
+  EXPECT_EQ(guest_->call(Op::kStreamQuery, query), CUDA_ERROR_NOT_READY);
+  EXPECT_LT(guest_channel_->semaphores().value(protocol::Semaphore::kFreeRetired), fence);
+  EXPECT_EQ(guest_channel_->semaphores().wait(protocol::Semaphore::kFreeRetired, fence,
+                                              int64_t{testing::kHangMs} * 1'000'000),
+            protocol::WaitResult::kReady);
+  EXPECT_EQ(guest_->call(Op::kStreamQuery, query), 0);
+  waiter.join();
+}
+
 // What a driver would follow is measured before the driver sees it.
 class Images : public SessionTest {
  protected:

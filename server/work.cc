@@ -1,0 +1,86 @@
+// Which way work for a stream takes: straight to the driver, or through lanes.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/work.h"
+
+#include <algorithm>
+
+namespace vgpu::server {
+
+void Session::touch(Stream* stream) {
+  if (stream->dirty || stream->ending) return;
+  stream->dirty = true;
+  stream->context->dirty.push_back(stream);
+}
+
+void Session::free_idle_lanes() {
+  std::erase_if(busy_lanes_, [this](Lane* lane) {
+    if (!lane->idle()) return false;
+    lane->listed = false;
+    if (lane->abandoned) lanes_.give(lane);
+    return true;
+  });
+}
+
+// Lanes keep the order that the driver would keep: within the stream, between the legacy stream and
+// the blocking streams of its context, and behind an event that is still to be recorded.
+bool Session::route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after) {
+  free_idle_lanes();
+  for (Lane* lane : busy_lanes_) {
+    const bool ordered = stream->blocking && lane->blocking && (stream->legacy || lane->legacy);
+    if (ordered && lane->context == stream->context && lane != stream->lane) {
+      after->push_back(lane->end());
+    }
+  }
+  if (!options.after.passed() && options.after.lane != stream->lane) {
+    after->push_back(options.after);
+  }
+  if (!after->empty() || options.may_block || waits_in_lane(*stream)) return false;
+  return !stream->flow.full() || stream->flow.reclaim(driver());
+}
+
+void Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
+                    const WorkOptions& options, std::vector<LanePoint> after) {
+  if (stream->lane == nullptr) {
+    Lane* lane = lanes_.take();
+    lane->context = stream->context;
+    lane->blocking = stream->blocking;
+    lane->legacy = stream->legacy;
+    lane->hold_word = stream->hold_word;
+    lane->abandoned = stream->ending;
+    stream->lane = lane;
+  }
+  Lane* lane = stream->lane;
+  if (!lane->listed) {
+    lane->listed = true;
+    busy_lanes_.push_back(lane);
+  }
+  command->after = std::move(after);
+  const LanePoint place = lanes_.post(lane, std::move(command));
+  if (options.place != nullptr) *options.place = place;
+}
+
+void Session::abandon_lane(Lane* lane) {
+  if (lane == nullptr || lane->abandoned) return;
+  lane->abandoned = true;
+  if (!lane->listed) lanes_.give(lane);
+}
+
+std::vector<LanePoint> Session::lane_ends(const Context* context) {
+  std::vector<LanePoint> ends;
+  free_idle_lanes();
+  for (Lane* lane : busy_lanes_) {
+    if (context == nullptr || lane->context == context) ends.push_back(lane->end());
+  }
+  return ends;
+}
+
+void StreamCommand::run() {
+  const DriverTable& driver = session_->driver();
+  (void)driver.cuCtxSetCurrent(stream_->context->handle);
+  stream_->flow.wait_for_room(driver);
+  const CUresult result = call(driver, stream_->handle, blob_.data());
+  if (result != CUDA_SUCCESS) session_->failed_call(op_, stream_->context, result);
+  if (stream_->flow.count(weight_)) stream_->flow.checkpoint(driver, stream_->handle);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,67 @@
+// Giving work to the driver at once, or to the stream's lane: for the handlers of commands.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_WORK_H_
+#define VGPU_SERVER_WORK_H_
+
+#include <utility>
+#include <vector>
+
+#include "server/session.h"
+
+namespace vgpu::server {
+
+// What is in the lane of a stream: one driver call.
+class StreamCommand : public LaneCommand {
+ public:
+  StreamCommand(Session* session, Stream* stream, uint16_t op, const WorkOptions& options)
+      : session_(session),
+        stream_(stream),
+        op_(op),
+        weight_(options.weight),
+        blob_(options.blob.begin(), options.blob.end()) {}
+  void run() final;
+
+ protected:
+  virtual CUresult call(const DriverTable& driver, CUstream stream, const std::byte* blob) = 0;
+
+ private:
+  Session* const session_;
+  Stream* const stream_;
+  const uint16_t op_;
+  const uint32_t weight_;
+  std::vector<std::byte> blob_;
+};
+
+template <typename Call>
+class StreamCall final : public StreamCommand {
+ public:
+  StreamCall(Session* session, Stream* stream, uint16_t op, const WorkOptions& options, Call call)
+      : StreamCommand(session, stream, op, options), call_(std::move(call)) {
+    bytes = sizeof(*this) + options.blob.size();
+  }
+
+ private:
+  CUresult call(const DriverTable& driver, CUstream stream, const std::byte* blob) override {
+    return call_(driver, stream, blob);
+  }
+  Call call_;
+};
+
+template <typename Call>
+CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
+  touch(stream);
+  std::vector<LanePoint> after;
+  const bool quiet = busy_lanes_.empty() && !stream->flow.full() && !options.may_block;
+  if (quiet || route(stream, options, &after)) [[likely]] {
+    const CUresult result = call(driver(), stream->handle, options.blob.data());
+    if (stream->flow.count(options.weight)) stream->flow.checkpoint(driver(), stream->handle);
+    return result;
+  }
+  defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
+        options, std::move(after));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_WORK_H_

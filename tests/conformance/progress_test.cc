@@ -1,0 +1,228 @@
+// Who waits for whom: a stream that is stuck, and full, holds up nobody but those who use it.
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "fixture.h"
+
+namespace vgpu::conformance {
+namespace {
+
+using std::chrono::seconds;
+
+// More than any driver keeps of one stream.
+constexpr uint32_t kDeep = 5000;
+constexpr std::chrono::milliseconds kAWhile(300);
+constexpr seconds kSoon(20);  // far longer than anything here takes that is not stuck
+
+class ProgressTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (!HasFatalFailure()) add_ = function("add");
+  }
+  // Launches add(words, n, 1) `count` times, as fast as the stream takes them.
+  void add_ones(CUstream stream, const Words& words, uint32_t count) {
+    CUdeviceptr data = words.at();
+    uint32_t n = 1, one = 1;
+    void* params[] = {&data, &n, &one};
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_OK(cuLaunchKernel(add_, 1, 1, 1, 32, 1, 1, 0, stream, params, nullptr));
+    }
+  }
+  // A thread in our context that does so.
+  std::future<void> add_ones_aside(CUstream stream, const Words& words, uint32_t count) {
+    return std::async(std::launch::async, [this, stream, &words, count] {
+      EXPECT_OK(cuCtxSetCurrent(context_));
+      add_ones(stream, words, count);
+      launched_ = true;
+    });
+  }
+  CUfunction add_ = nullptr;
+  std::atomic<bool> launched_{false};
+};
+
+// `work` returns by itself, without the gate's help.
+#define EXPECT_SOON(work)                                     \
+  do {                                                        \
+    auto done_ = std::async(std::launch::async, [&] {         \
+      EXPECT_OK(cuCtxSetCurrent(context_));                   \
+      work;                                                   \
+    });                                                       \
+    if (done_.wait_for(kSoon) != std::future_status::ready) { \
+      ADD_FAILURE() << "held up: " #work;                     \
+      gate.open();                                            \
+    }                                                         \
+  } while (false)
+
+TEST_F(ProgressTest, AFullStreamHoldsNoOtherStreamUp) {
+  Stream stuck, free_stream;
+  const Words sum(1), other(1000);
+  sum.write({0});
+  {
+    Gate gate(function("gate"), stuck);
+    std::future<void> filler = add_ones_aside(stuck, sum, kDeep);
+    (void)filler.wait_for(kAWhile);  // it fills the stream, and blocks
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_SOON(EXPECT_EQ(launch("fill", free_stream, other.at(), 1000, 7), CUDA_SUCCESS));
+      EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+      std::vector<uint32_t> out(1000);
+      EXPECT_SOON(EXPECT_OK(cuMemcpyDtoHAsync_v2(out.data(), other.at(), 4000, free_stream)));
+      EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+      EXPECT_EQ(out, std::vector<uint32_t>(1000, 7));
+      EXPECT_SOON(EXPECT_CU(cuStreamQuery(stuck), CUDA_ERROR_NOT_READY));
+    }
+    gate.open();
+    filler.get();
+    EXPECT_TRUE(launched_);
+    EXPECT_OK(cuStreamSynchronize(stuck));
+  }
+  EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, kDeep));
+}
+
+TEST_F(ProgressTest, AFullStreamsEventsStandWhereTheyWereRecorded) {
+  Stream stuck, second, third;
+  const Event event(CU_EVENT_DISABLE_TIMING), middle(CU_EVENT_DISABLE_TIMING);
+  const Words sum(1), copy(1);
+  sum.write({0});
+  copy.write({0});
+  {
+    Gate gate(function("gate"), stuck);
+    std::future<void> filler = add_ones_aside(stuck, sum, 700);  // full, and no thread blocks
+    EXPECT_SOON(filler.get());
+    EXPECT_OK(cuEventRecord(event, stuck));
+    EXPECT_OK(cuStreamWaitEvent(second, event, 0));
+    EXPECT_OK(cuMemcpyDtoDAsync_v2(copy.at(), sum.at(), 4, second));
+    EXPECT_OK(cuEventRecord(middle, second));
+    EXPECT_OK(cuStreamWaitEvent(stuck, middle, 0));
+    EXPECT_SOON(add_ones(stuck, sum, 100));
+    EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    // Recorded again elsewhere: those who wait for the first record still do.
+    EXPECT_OK(cuEventRecord(event, third));
+    EXPECT_SOON(EXPECT_OK(cuEventSynchronize(event)));
+    EXPECT_OK(cuEventQuery(event));
+    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    EXPECT_CU(cuEventQuery(middle), CUDA_ERROR_NOT_READY);
+    gate.open();
+  }
+  EXPECT_OK(cuEventSynchronize(middle));
+  EXPECT_OK(cuStreamSynchronize(stuck));
+  EXPECT_EQ(copy.read(), std::vector<uint32_t>(1, 700));
+  EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, 800));
+}
+
+TEST_F(ProgressTest, TheLegacyStreamKeepsItsOrderWithAFullStream) {
+  Stream stuck(CU_STREAM_DEFAULT), second(CU_STREAM_DEFAULT), apart;
+  const Words sum(1), other(1), between(1);
+  sum.write({0});
+  {
+    Gate gate(function("gate"), stuck);
+    EXPECT_SOON(add_ones(stuck, sum, 700));
+    EXPECT_OK(cuMemcpyDtoDAsync_v2(between.at(), sum.at(), 4, CU_STREAM_LEGACY));
+    EXPECT_SOON(add_ones(second, sum, 50));
+    EXPECT_SOON(EXPECT_EQ(launch("fill", apart, other.at(), 1, 3), CUDA_SUCCESS));
+    EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(apart)));
+    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    gate.open();
+    EXPECT_OK(cuCtxSynchronize());
+  }
+  EXPECT_EQ(between.read(), std::vector<uint32_t>(1, 700));
+  EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, 750));
+  EXPECT_EQ(other.read(), std::vector<uint32_t>(1, 3));
+}
+
+TEST_F(ProgressTest, AFullStreamMayBeDestroyed) {
+  const Words sum(1);
+  sum.write({0});
+  CUstream stuck = nullptr;
+  ASSERT_OK(cuStreamCreate(&stuck, CU_STREAM_NON_BLOCKING));
+  Stream holder;
+  {
+    Gate gate(function("gate"), holder);
+    const Event held(CU_EVENT_DISABLE_TIMING);
+    EXPECT_OK(cuEventRecord(held, holder));
+    EXPECT_OK(cuStreamWaitEvent(stuck, held, 0));
+    EXPECT_SOON(add_ones(stuck, sum, 900));
+    EXPECT_SOON(EXPECT_OK(cuStreamDestroy_v2(stuck)));
+    gate.open();
+  }
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, 900));
+}
+
+TEST_F(ProgressTest, ACopyOutBehindALongKernelHoldsNoOtherStreamUp) {
+  Stream stuck, free_stream;
+  const Words words(64), other(64);
+  words.write(std::vector<uint32_t>(64, 5));
+  std::vector<uint32_t> out(64);
+  Gate gate(function("gate"), stuck);
+  auto copy = std::async(std::launch::async, [&] {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    EXPECT_OK(cuMemcpyDtoHAsync_v2(out.data(), words.at(), 256, stuck));
+    EXPECT_OK(cuStreamSynchronize(stuck));
+  });
+  EXPECT_EQ(copy.wait_for(kAWhile), std::future_status::timeout);
+  EXPECT_SOON(EXPECT_EQ(launch("fill", free_stream, other.at(), 64, 9), CUDA_SUCCESS));
+  EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+  gate.open();
+  copy.get();
+  EXPECT_EQ(out, std::vector<uint32_t>(64, 5));
+}
+
+TEST_F(ProgressTest, EndingOneContextHoldsNoOtherUp) {
+  CUcontext second = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&second, 0, device_));
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, kKernels));
+  CUfunction wait = nullptr;
+  ASSERT_OK(cuModuleGetFunction(&wait, module, "gate"));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  // The gate's memory is the first context's, so that it outlives the second.
+  void* memory = nullptr;
+  ASSERT_OK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+  struct Opener {
+    uint32_t* flag;
+    void open() const { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+  } gate{static_cast<uint32_t*>(memory)};
+  *gate.flag = 0;
+  CUdeviceptr address = 0;
+  ASSERT_OK(cuMemHostGetDevicePointer_v2(&address, memory, 0));
+  ASSERT_OK(cuCtxSetCurrent(second));
+  void* params[] = {&address};
+  ASSERT_OK(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  auto ending = std::async(std::launch::async, [second] { EXPECT_OK(cuCtxDestroy_v2(second)); });
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  (void)ending.wait_for(kAWhile);
+  const Words words(100);
+  EXPECT_SOON(EXPECT_EQ(launch("fill", nullptr, words.at(), 100, 4), CUDA_SUCCESS));
+  EXPECT_SOON(EXPECT_OK(cuCtxSynchronize()));
+  EXPECT_SOON(EXPECT_EQ(words.read(), std::vector<uint32_t>(100, 4)));
+  gate.open();
+  ending.get();
+  EXPECT_OK(cuMemFreeHost(memory));
+}
+
+TEST_F(ProgressTest, SynchronizingOneContextDoesNotWaitForAnother) {
+  Stream stuck;
+  Gate gate(function("gate"), stuck);
+  CUcontext second = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&second, 0, device_));
+  auto other = std::async(std::launch::async, [second] {
+    EXPECT_OK(cuCtxSetCurrent(second));
+    CUdeviceptr data = 0;
+    EXPECT_OK(cuMemAlloc_v2(&data, 4096));
+    EXPECT_OK(cuMemsetD8Async(data, 1, 4096, nullptr));
+    EXPECT_OK(cuCtxSynchronize());
+  });
+  EXPECT_EQ(other.wait_for(kSoon), std::future_status::ready);
+  gate.open();
+  other.get();
+  EXPECT_OK(cuCtxDestroy_v2(second));
+  EXPECT_OK(cuCtxSetCurrent(context_));
+}
+
+}  // namespace
+}  // namespace vgpu::conformance
