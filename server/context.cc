@@ -8,7 +8,7 @@
 namespace vgpu::server {
 
 Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, bool primary) {
-  Context& context = contexts_.emplace_back();
+  Context& context = contexts_.emplace_back(config_.flow);
   context.id = id;
   context.handle = handle;
   context.slot = slot;
@@ -39,6 +39,11 @@ CUresult Session::bind(Context* context) {
   const CUresult result = driver().cuCtxSetCurrent(context->handle);
   if (result == CUDA_SUCCESS) bound_ = context;
   return result;
+}
+
+void Session::unbind() {
+  bound_ = nullptr;
+  (void)driver().cuCtxSetCurrent(config_.primary);
 }
 
 Session::Remains Session::take_from(Context* context) {

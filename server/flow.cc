@@ -10,7 +10,7 @@ StreamFlow::~StreamFlow() {
 
 void StreamFlow::pop() {
   context_->events.give(events_[first_]);
-  first_ = (first_ + 1) % kFlowCheckpoints;
+  first_ = (first_ + 1) % kFlowCheckpointsMax;
   --open_;
 }
 
@@ -20,7 +20,7 @@ void StreamFlow::checkpoint(const DriverTable& driver, CUstream stream) {
   CUevent event = nullptr;
   if (context_->events.take(driver, &event) != CUDA_SUCCESS) return;
   if (driver.cuEventRecord(event, stream) != CUDA_SUCCESS) return context_->events.give(event);
-  events_[(first_ + open_) % kFlowCheckpoints] = event;
+  events_[(first_ + open_) % kFlowCheckpointsMax] = event;
   ++open_;
 }
 

@@ -32,7 +32,8 @@ bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record
 
 bool handle_SlabLend(Session& session, const wire::SlabLendArgs& args, const Record& record) {
   CUdeviceptr address = 0;
-  const CUresult result = session.memory().allocate(args.bytes, &address);
+  const CUresult result =
+      session.in_primary([&] { return session.memory().allocate(args.bytes, &address); });
   wire::SlabLendReply reply;
   reply.address = address;
   reply.bytes = args.bytes;
@@ -42,7 +43,8 @@ bool handle_SlabLend(Session& session, const wire::SlabLendArgs& args, const Rec
 bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& args,
                             const Record& record) {
   CUdeviceptr address = 0;
-  const CUresult result = session.memory().allocate(args.bytes, &address);
+  const CUresult result =
+      session.in_primary([&] { return session.memory().allocate(args.bytes, &address); });
   wire::MemAllocForwardReply reply;
   reply.address = address;
   return session.complete(record, result, &reply, sizeof(reply));
@@ -51,7 +53,7 @@ bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& a
 // The driver waits for the device inside; this way of allocating is for debugging.
 bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& args,
                            const Record& record) {
-  const CUresult result = session.memory().free(args.address);
+  const CUresult result = session.in_primary([&] { return session.memory().free(args.address); });
   if (result == CUDA_ERROR_INVALID_ADDRESS_SPACE) {
     return session.malformed(record, "unknown allocation");
   }

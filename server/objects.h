@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -20,16 +21,22 @@ namespace vgpu::server {
 
 struct Context;
 
-// Pieces of work between two checkpoints of a stream, and checkpoints that may be open: a driver
-// blocks at about 1024 pieces in one stream, and half of that keeps any device busy.
-inline constexpr uint32_t kFlowStep = 64;
-inline constexpr uint32_t kFlowCheckpoints = 8;
+// How far a stream's queue in the driver is filled: pieces of work between two checkpoints, and how
+// many checkpoints may be open. Together half of what makes the driver block, which keeps any
+// device busy.
+inline constexpr uint32_t kFlowCheckpointsMax = 8;
+struct FlowLimits {
+  explicit FlowLimits(uint32_t driver_depth)
+      : step(std::max(1u, driver_depth / (2 * kFlowCheckpointsMax))),
+        checkpoints(std::clamp(driver_depth / 4, 1u, kFlowCheckpointsMax)) {}
+  uint32_t step, checkpoints;
+};
 
 // How much of a stream's work the driver has got and not finished, known to within a step. Used by
 // the consumer while the stream's lane is idle, else by the lane's thread.
 class StreamFlow {
  public:
-  explicit StreamFlow(Context* context) : context_(context) {}
+  StreamFlow(Context* context, const FlowLimits& limits) : context_(context), limits_(limits) {}
   StreamFlow(const StreamFlow&) = delete;
   StreamFlow& operator=(const StreamFlow&) = delete;
   ~StreamFlow();
@@ -37,11 +44,11 @@ class StreamFlow {
   // Work of this weight was given to the driver. True: a checkpoint is due.
   bool count(uint32_t weight) {
     since_ += weight;
-    return since_ >= kFlowStep;
+    return since_ >= limits_.step;
   }
   // Records a checkpoint into the stream; there is room for one.
   void checkpoint(const DriverTable& driver, CUstream stream);
-  bool full() const { return open_ == kFlowCheckpoints; }
+  bool full() const { return open_ == limits_.checkpoints; }
   // Forgets checkpoints that are past. Whether there is room for another.
   bool reclaim(const DriverTable& driver);
   // Waits until there is room for another.
@@ -51,13 +58,14 @@ class StreamFlow {
   void pop();
 
   Context* const context_;
-  std::array<CUevent, kFlowCheckpoints> events_{};  // a ring: open_ of them from first_
+  const FlowLimits limits_;
+  std::array<CUevent, kFlowCheckpointsMax> events_{};  // a ring: open_ of them from first_
   uint32_t first_ = 0, open_ = 0;
   uint32_t since_ = 0;
 };
 
 struct Stream {
-  explicit Stream(Context* owner) : context(owner), flow(owner) {}
+  Stream(Context* owner, const FlowLimits& limits) : context(owner), flow(owner, limits) {}
 
   CUstream handle = nullptr;
   Context* const context;
@@ -140,8 +148,9 @@ enum class ContextState : uint8_t { kBeingMade, kAlive, kGone };
 
 // Kept until the session ends even when the guest has destroyed it: waiting threads refer to it.
 struct Context {
-  Context() : legacy(this) {}
+  explicit Context(const FlowLimits& limits) : flow(limits), legacy(this, limits) {}
 
+  const FlowLimits flow;  // of its streams
   uint64_t id = 0;
   CUcontext handle = nullptr;
   uint32_t slot = 0;  // of its sticky word in the semaphore page

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serve.h"
 
+#include "base/env.h"
 #include "server/log.h"
 
 namespace vgpu::server {
@@ -30,6 +31,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   config.driver = driver;
   config.device = device->device();
   config.primary = device->primary();
+  config.flow = FlowLimits(static_cast<uint32_t>(env_size("VGPU_DRIVER_QUEUE", kDriverQueueDepth)));
   const bool shared = channel->transport().same_address_space();
   config.host_range = reply.host_range;
   SessionEnd end;

@@ -34,6 +34,9 @@ inline constexpr int64_t kSoonNs = 50'000;
 // Commands between two publications of the executed sequence while more commands wait.
 inline constexpr uint32_t kExecutedBatch = 32;
 
+// Pieces of work of one stream at which a driver blocks the caller.
+inline constexpr uint32_t kDriverQueueDepth = 1024;
+
 enum class SessionEnd : uint8_t { kGuestGone, kMalformed, kDriverFailed };
 
 // What a piece of work for a stream needs beside its driver call.
@@ -54,6 +57,7 @@ class Session {
     CUdevice device = 0;
     CUcontext primary = nullptr;
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
+    FlowLimits flow{kDriverQueueDepth};
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory);
@@ -125,7 +129,16 @@ class Session {
   Context* find_known_context(uint64_t id);
   CUresult bind(Context* context);
   CUresult revive(Context* context);
-  void unbind() { bound_ = nullptr; }  // its context is gone
+  // The bound context is gone.
+  void unbind();
+  // Calls `work` with the primary context current, whose memory outlives every other context.
+  template <typename Work>
+  CUresult in_primary(Work work) {
+    (void)driver().cuCtxSetCurrent(config_.primary);
+    const CUresult result = work();
+    if (bound_ != nullptr) (void)bind(bound_);
+    return result;
+  }
   // What the guest has made in a context, taken out of the tables.
   struct Remains {
     std::vector<std::unique_ptr<Stream>> streams;

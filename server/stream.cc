@@ -8,7 +8,7 @@ namespace vgpu::server {
 bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
                          const Record& record) {
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
-  auto stream = std::make_unique<Stream>(session.bound());
+  auto stream = std::make_unique<Stream>(session.bound(), session.bound()->flow);
   stream->blocking = (args.flags & CU_STREAM_NON_BLOCKING) == 0;
   stream->hold_word = protocol::hold_word(args.stream);
   CUstream handle = nullptr;

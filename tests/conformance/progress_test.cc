@@ -1,9 +1,10 @@
 // Who waits for whom: a stream that is stuck, and full, holds up nobody but those who use it.
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <future>
-#include <thread>
+#include <string_view>
 
 #include "fixture.h"
 
@@ -32,16 +33,24 @@ class ProgressTest : public KernelTest {
       EXPECT_OK(cuLaunchKernel(add_, 1, 1, 1, 32, 1, 1, 0, stream, params, nullptr));
     }
   }
-  // A thread in our context that does so.
-  std::future<void> add_ones_aside(CUstream stream, const Words& words, uint32_t count) {
-    return std::async(std::launch::async, [this, stream, &words, count] {
+  // Runs calls that only queue work, on a thread: a driver with short queues may block it. False
+  // when that has happened.
+  bool queued(std::future<void>* calls) {
+    const char* contrary = std::getenv("VGPU_SOFTGPU_CONTRARY");
+    const bool short_queues =
+        contrary != nullptr && std::string_view(std::getenv("VGPU_TEST_BACKEND")) == "direct";
+    const bool done = calls->wait_for(short_queues ? kAWhile : kSoon) == std::future_status::ready;
+    EXPECT_TRUE(done || short_queues);
+    return done;
+  }
+  std::future<void> aside(std::function<void()> calls) {
+    return std::async(std::launch::async, [this, calls = std::move(calls)] {
       EXPECT_OK(cuCtxSetCurrent(context_));
-      add_ones(stream, words, count);
-      launched_ = true;
+      calls();
     });
   }
+
   CUfunction add_ = nullptr;
-  std::atomic<bool> launched_{false};
 };
 
 // `work` returns by itself, without the gate's help.
@@ -63,7 +72,7 @@ TEST_F(ProgressTest, AFullStreamHoldsNoOtherStreamUp) {
   sum.write({0});
   {
     Gate gate(function("gate"), stuck);
-    std::future<void> filler = add_ones_aside(stuck, sum, kDeep);
+    auto filler = aside([&] { add_ones(stuck, sum, kDeep); });
     (void)filler.wait_for(kAWhile);  // it fills the stream, and blocks
     for (int round = 0; round < 3; ++round) {
       EXPECT_SOON(EXPECT_EQ(launch("fill", free_stream, other.at(), 1000, 7), CUDA_SUCCESS));
@@ -76,7 +85,6 @@ TEST_F(ProgressTest, AFullStreamHoldsNoOtherStreamUp) {
     }
     gate.open();
     filler.get();
-    EXPECT_TRUE(launched_);
     EXPECT_OK(cuStreamSynchronize(stuck));
   }
   EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, kDeep));
@@ -90,23 +98,27 @@ TEST_F(ProgressTest, AFullStreamsEventsStandWhereTheyWereRecorded) {
   copy.write({0});
   {
     Gate gate(function("gate"), stuck);
-    std::future<void> filler = add_ones_aside(stuck, sum, 700);  // full, and no thread blocks
-    EXPECT_SOON(filler.get());
-    EXPECT_OK(cuEventRecord(event, stuck));
-    EXPECT_OK(cuStreamWaitEvent(second, event, 0));
-    EXPECT_OK(cuMemcpyDtoDAsync_v2(copy.at(), sum.at(), 4, second));
-    EXPECT_OK(cuEventRecord(middle, second));
-    EXPECT_OK(cuStreamWaitEvent(stuck, middle, 0));
-    EXPECT_SOON(add_ones(stuck, sum, 100));
-    EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
-    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
-    // Recorded again elsewhere: those who wait for the first record still do.
-    EXPECT_OK(cuEventRecord(event, third));
-    EXPECT_SOON(EXPECT_OK(cuEventSynchronize(event)));
-    EXPECT_OK(cuEventQuery(event));
-    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
-    EXPECT_CU(cuEventQuery(middle), CUDA_ERROR_NOT_READY);
+    auto calls = aside([&] {
+      add_ones(stuck, sum, 700);
+      EXPECT_OK(cuEventRecord(event, stuck));
+      EXPECT_OK(cuStreamWaitEvent(second, event, 0));
+      EXPECT_OK(cuMemcpyDtoDAsync_v2(copy.at(), sum.at(), 4, second));
+      EXPECT_OK(cuEventRecord(middle, second));
+      EXPECT_OK(cuStreamWaitEvent(stuck, middle, 0));
+      add_ones(stuck, sum, 100);
+    });
+    if (queued(&calls)) {
+      EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+      EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+      // Recorded again elsewhere: those who wait for the first record still do.
+      EXPECT_OK(cuEventRecord(event, third));
+      EXPECT_SOON(EXPECT_OK(cuEventSynchronize(event)));
+      EXPECT_OK(cuEventQuery(event));
+      EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+      EXPECT_CU(cuEventQuery(middle), CUDA_ERROR_NOT_READY);
+    }
     gate.open();
+    calls.get();
   }
   EXPECT_OK(cuEventSynchronize(middle));
   EXPECT_OK(cuStreamSynchronize(stuck));
@@ -120,13 +132,17 @@ TEST_F(ProgressTest, TheLegacyStreamKeepsItsOrderWithAFullStream) {
   sum.write({0});
   {
     Gate gate(function("gate"), stuck);
-    EXPECT_SOON(add_ones(stuck, sum, 700));
-    EXPECT_OK(cuMemcpyDtoDAsync_v2(between.at(), sum.at(), 4, CU_STREAM_LEGACY));
-    EXPECT_SOON(add_ones(second, sum, 50));
+    auto calls = aside([&] {
+      add_ones(stuck, sum, 700);
+      EXPECT_OK(cuMemcpyDtoDAsync_v2(between.at(), sum.at(), 4, CU_STREAM_LEGACY));
+      add_ones(second, sum, 50);
+    });
+    const bool all_queued = queued(&calls);
     EXPECT_SOON(EXPECT_EQ(launch("fill", apart, other.at(), 1, 3), CUDA_SUCCESS));
     EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(apart)));
-    EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    if (all_queued) EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
     gate.open();
+    calls.get();
     EXPECT_OK(cuCtxSynchronize());
   }
   EXPECT_EQ(between.read(), std::vector<uint32_t>(1, 700));
@@ -145,9 +161,13 @@ TEST_F(ProgressTest, AFullStreamMayBeDestroyed) {
     const Event held(CU_EVENT_DISABLE_TIMING);
     EXPECT_OK(cuEventRecord(held, holder));
     EXPECT_OK(cuStreamWaitEvent(stuck, held, 0));
-    EXPECT_SOON(add_ones(stuck, sum, 900));
-    EXPECT_SOON(EXPECT_OK(cuStreamDestroy_v2(stuck)));
+    auto calls = aside([&] {
+      add_ones(stuck, sum, 900);
+      EXPECT_OK(cuStreamDestroy_v2(stuck));
+    });
+    (void)queued(&calls);
     gate.open();
+    calls.get();
   }
   EXPECT_OK(cuCtxSynchronize());
   EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, 900));
@@ -159,8 +179,7 @@ TEST_F(ProgressTest, ACopyOutBehindALongKernelHoldsNoOtherStreamUp) {
   words.write(std::vector<uint32_t>(64, 5));
   std::vector<uint32_t> out(64);
   Gate gate(function("gate"), stuck);
-  auto copy = std::async(std::launch::async, [&] {
-    EXPECT_OK(cuCtxSetCurrent(context_));
+  auto copy = aside([&] {
     EXPECT_OK(cuMemcpyDtoHAsync_v2(out.data(), words.at(), 256, stuck));
     EXPECT_OK(cuStreamSynchronize(stuck));
   });

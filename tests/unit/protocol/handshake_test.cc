@@ -80,13 +80,12 @@ TEST(Handshake, AttachesAndCarriesARecord) {
 TEST(Handshake, ServerNamesBothSidesOfAMismatch) {
   const Status status = check_hello(hello_with(0x11), kWire, "3.4");
   EXPECT_EQ(status.code(), StatusCode::kMismatch);
-  EXPECT_NE(status.text().find("guest 1.2 has protocol 1, wire 0000000000000011"),
-            std::string::npos);
-  EXPECT_NE(status.text().find("server 3.4 has protocol 1, wire abcdef0123456789"),
-            std::string::npos);
+  const std::string protocol = "has protocol " + std::to_string(kProtocolVersion) + ", wire ";
+  EXPECT_NE(status.text().find("guest 1.2 " + protocol + "0000000000000011"), std::string::npos);
+  EXPECT_NE(status.text().find("server 3.4 " + protocol + "abcdef0123456789"), std::string::npos);
   EXPECT_EQ(refusal_for(status).code, kCudaSystemDriverMismatch);
   Hello other = hello_with(kWire);
-  other.protocol_version = 2;
+  other.protocol_version = kProtocolVersion + 1;
   EXPECT_EQ(check_hello(other, kWire, "3.4").code(), StatusCode::kMismatch);
 
   const Attachment attachment = attach_to(
