@@ -5,11 +5,12 @@
 namespace vgpu::server {
 
 StreamFlow::~StreamFlow() {
-  while (open_ != 0) pop();
+  for (CUevent event : events_) {
+    if (event != nullptr) context_->events.give(event);
+  }
 }
 
 void StreamFlow::pop() {
-  context_->events.give(events_[first_]);
   first_ = (first_ + 1) % kFlowCheckpointsMax;
   --open_;
 }
@@ -17,11 +18,9 @@ void StreamFlow::pop() {
 // In a broken context there is no event, and nothing that would fill a queue.
 void StreamFlow::checkpoint(const DriverTable& driver, CUstream stream) {
   since_ = 0;
-  CUevent event = nullptr;
-  if (context_->events.take(driver, &event) != CUDA_SUCCESS) return;
-  if (driver.cuEventRecord(event, stream) != CUDA_SUCCESS) return context_->events.give(event);
-  events_[(first_ + open_) % kFlowCheckpointsMax] = event;
-  ++open_;
+  CUevent& event = events_[(first_ + open_) % kFlowCheckpointsMax];
+  if (event == nullptr && context_->events.take(driver, &event) != CUDA_SUCCESS) return;
+  if (driver.cuEventRecord(event, stream) == CUDA_SUCCESS) ++open_;
 }
 
 bool StreamFlow::reclaim(const DriverTable& driver) {

@@ -189,7 +189,16 @@ class Session {
               uint64_t sequence);
   void fail(SessionEnd end, CUresult result, std::string reason);
 
-  void touch(Stream* stream);
+  // Under issue(): when nothing waits anywhere, and when something does.
+  template <typename Call>
+  CUresult issue_now(Stream* stream, Call& call, const WorkOptions& options);
+  template <typename Call>
+  CUresult issue_carefully(Stream* stream, uint16_t op, Call call, const WorkOptions& options);
+  void touch(Stream* stream) {
+    if (stream->dirty || stream->ending) return;
+    stream->dirty = true;
+    stream->context->dirty.push_back(stream);
+  }
   // Whether the driver can have work of `stream` now; else *after is what it must wait for.
   bool route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
   void free_idle_lanes();

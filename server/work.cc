@@ -6,12 +6,6 @@
 
 namespace vgpu::server {
 
-void Session::touch(Stream* stream) {
-  if (stream->dirty || stream->ending) return;
-  stream->dirty = true;
-  stream->context->dirty.push_back(stream);
-}
-
 void Session::free_idle_lanes() {
   std::erase_if(busy_lanes_, [this](Lane* lane) {
     if (!lane->idle()) return false;

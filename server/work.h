@@ -50,13 +50,25 @@ class StreamCall final : public StreamCommand {
 template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
   touch(stream);
-  std::vector<LanePoint> after;
-  const bool quiet = busy_lanes_.empty() && !stream->flow.full() && !options.may_block;
-  if (quiet || route(stream, options, &after)) [[likely]] {
-    const CUresult result = call(driver(), stream->handle, options.blob.data());
-    if (stream->flow.count(options.weight)) stream->flow.checkpoint(driver(), stream->handle);
-    return result;
+  if (busy_lanes_.empty() && !stream->flow.full() && !options.may_block) [[likely]] {
+    return issue_now(stream, call, options);
   }
+  return issue_carefully(stream, op, std::move(call), options);
+}
+
+template <typename Call>
+CUresult Session::issue_now(Stream* stream, Call& call, const WorkOptions& options) {
+  const CUresult result = call(driver(), stream->handle, options.blob.data());
+  if (stream->flow.count(options.weight)) [[unlikely]]
+    stream->flow.checkpoint(driver(), stream->handle);
+  return result;
+}
+
+template <typename Call>
+[[gnu::noinline]] CUresult Session::issue_carefully(Stream* stream, uint16_t op, Call call,
+                                                    const WorkOptions& options) {
+  std::vector<LanePoint> after;
+  if (route(stream, options, &after)) return issue_now(stream, call, options);
   defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
         options, std::move(after));
   return CUDA_SUCCESS;
