@@ -90,6 +90,7 @@ void Context::close() {
   driver.events.remove_if([this](const Event& event) { return event.context == this; });
   for (const auto& module : modules) module->unload();
   output_.clear();
+  driver.textures.forget_context(*this);
   forget_arrays(*this);
   device_->memory().free_owned_by(id);
 }

@@ -14,6 +14,7 @@
 #include "softgpu/api/handles.h"
 #include "softgpu/api/module_object.h"
 #include "softgpu/api/stream_object.h"
+#include "softgpu/api/texture_object.h"
 #include "softgpu/exec/device.h"
 
 namespace vgpu::softgpu {
@@ -51,6 +52,7 @@ class Driver {
   Handles<uint64_t*, PhysicalHandle, kPhysicalTag> physical;
   Handles<CUarray, Array, kArrayTag> arrays;
   Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
+  TextureObjects textures;
 
  private:
   Driver() = default;

@@ -15,6 +15,8 @@
 
 namespace vgpu::softgpu {
 
+struct SurfaceOp;
+
 // Values: a uniform or affine register is a scalar (of lane 0), any other a vector of 32 lanes;
 // both live in allocas that LLVM turns into SSA form. A block runs under `mask_`, an i32 with one
 // bit per lane.
@@ -230,6 +232,20 @@ class Emitter {
   Value* unspill(Value* pointer, llvm::Type* scalar);
   llvm::CallInst* call_helper(const char* name, llvm::Type* result, std::vector<Value*> args);
   llvm::AllocaInst* stack_slot(llvm::Type* t);
+
+  // emit_texture.cc
+  void texture_fetch(const Instruction&);
+  void texture_query(const Instruction&);
+  void surface(const Instruction&);
+  static bool parse_surface(const Instruction& in, SurfaceOp* op);
+  Value* texture_handles(const Instruction& in, const Operand& o, size_t parts_max);
+  bool store_words(const Operand& o, Value* rows, unsigned row, unsigned count,
+                   const Type& first_type, const Type& type);
+  Value* lane_rows(unsigned rows, unsigned bytes);
+  Value* lane_row(Value* rows, unsigned row, unsigned bytes);
+  void store_lane_row(Value* rows, unsigned row, unsigned bytes, Value* v);
+  void take_lane_row(const Operand& d, Value* rows, unsigned row, unsigned bytes);
+  Value* first_active(Value* v);
 
   const Kernel& kernel_;
   const Variant& variant_;

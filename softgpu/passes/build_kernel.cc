@@ -173,9 +173,9 @@ void link_blocks(Kernel* k) {
 
 bool has_destination(const Instruction& in) {
   static const std::set<std::string> kNone = {
-      "st",     "red",       "bra",      "ret",       "exit", "trap", "brkpt",   "membar",
-      "fence",  "nanosleep", "prefetch", "prefetchu", "call", "cp",   "pmevent", "griddepcontrol",
-      "discard"};
+      "st",      "red",       "bra",      "ret",       "exit", "trap", "brkpt",   "membar",
+      "fence",   "nanosleep", "prefetch", "prefetchu", "call", "cp",   "pmevent", "griddepcontrol",
+      "discard", "sust",      "sured"};
   if (in.opcode == "bar" || in.opcode == "barrier") return in.has("red");
   return kNone.count(in.opcode) == 0;
 }

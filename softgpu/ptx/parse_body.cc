@@ -220,6 +220,7 @@ Operand Parser::operand() {
     do o.elements.push_back(operand());
     while (accept(","));
     expect("}");
+    second_destination(&o);
     return o;
   }
   if (accept("!")) {
@@ -244,12 +245,16 @@ Operand Parser::operand() {
     o.symbol = name;
     if (accept("+")) o.integer = integer();
   }
-  if (accept("|")) {
-    const std::string second = word();
-    o.second = find_register(second);
-    if (second != "_" && o.second < 0) fail("unknown register '" + second + "'");
-  }
+  second_destination(&o);
   return o;
+}
+
+// |predicate
+void Parser::second_destination(Operand* o) {
+  if (!accept("|")) return;
+  const std::string second = word();
+  o->second = find_register(second);
+  if (second != "_" && o->second < 0) fail("unknown register '" + second + "'");
 }
 
 // [reg], [reg+off], [symbol+off], [number], [handle, {coordinates}]

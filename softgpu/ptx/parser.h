@@ -59,6 +59,7 @@ class Parser {
   void instruction();
   void call_operands(Instruction* in);
   Operand operand();
+  void second_destination(Operand* o);
   Operand address_operand();
   Operand number_operand(bool negative);
   int find_register(const std::string& name) const;
