@@ -61,9 +61,11 @@ protocol::Attachment attach_loop(const protocol::Hello& hello) {
   auto guest = protocol::GuestChannel::open(std::move(pair->guest));
   if (!guest.ok()) return refused(guest.status());
   server->channel = std::move(*worker);
-  std::thread([server] {
+  // No connection hangs up when this session ends, so the guest's waits are ended here.
+  std::thread([server, here = guest->get()] {
     (void)server::serve_guest(&server->driver, server->device.get(), server->reply,
                               server->channel.get(), nullptr);
+    here->mark_dead();
   }).detach();
   protocol::Attachment attachment;
   attachment.reply = server->reply;

@@ -8,12 +8,54 @@
 
 namespace vgpu::protocol {
 
-void SemaphoreWriter::wake_waiters() {
+namespace {
+
+void wake(WaitersLine* line) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (page_->waiters.waiters.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    page_->waiters.epoch.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(&page_->waiters.epoch);
+  if (line->waiters.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    line->epoch.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(&line->epoch);
   }
+}
+
+}  // namespace
+
+template <typename Ready>
+WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
+  const auto over = [&] { return dead() || state() == SessionState::kFailed; };
+  if (ready()) return WaitResult::kReady;
+  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  SpinBudget budget(spin_);
+  spin_until(&budget, *worker_cpu_, dead_, deadline, [&] { return ready() || over(); });
+  if (ready()) return WaitResult::kReady;
+  std::atomic<uint32_t>& epoch = page_->waiters.epoch;
+  page_->waiters.waiters.fetch_add(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: wake_waiters, mark_dead
+  WaitResult result = WaitResult::kReady;
+  for (;;) {
+    const uint32_t seen = epoch.load(std::memory_order_seq_cst);
+    if (ready()) break;
+    if (over()) {
+      result = WaitResult::kDead;
+      break;
+    }
+    const int64_t left = timeout_ns < 0 ? -1 : deadline - now_ns();
+    if (timeout_ns >= 0 && left <= 0) {
+      result = WaitResult::kTimeout;
+      break;
+    }
+    futex_wait(&epoch, seen, left);
+  }
+  page_->waiters.waiters.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+void SemaphoreWriter::wake_waiters() { wake(&page_->waiters); }
+
+void SemaphoreReader::wake_guest_waiters() { wake(&page_->waiters); }
+
+WaitResult SemaphoreReader::wait_for_guest(const std::function<bool()>& ready) {
+  return wait_until(ready, -1);
 }
 
 void SemaphoreWriter::raise(Semaphore which, uint64_t value) {
@@ -56,36 +98,6 @@ WaitResult SemaphoreReader::wait(Semaphore which, uint64_t at_least, int64_t tim
 
 WaitResult SemaphoreReader::wait_while_held(uint32_t word, int64_t timeout_ns) {
   return wait_until([&] { return !held(word); }, timeout_ns);
-}
-
-template <typename Ready>
-WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
-  const auto over = [&] { return dead() || state() == SessionState::kFailed; };
-  if (ready()) return WaitResult::kReady;
-  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
-  SpinBudget budget(spin_);
-  spin_until(&budget, *worker_cpu_, dead_, deadline, [&] { return ready() || over(); });
-  if (ready()) return WaitResult::kReady;
-  std::atomic<uint32_t>& epoch = page_->waiters.epoch;
-  page_->waiters.waiters.fetch_add(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: wake_waiters, mark_dead
-  WaitResult result = WaitResult::kReady;
-  for (;;) {
-    const uint32_t seen = epoch.load(std::memory_order_seq_cst);
-    if (ready()) break;
-    if (over()) {
-      result = WaitResult::kDead;
-      break;
-    }
-    const int64_t left = timeout_ns < 0 ? -1 : deadline - now_ns();
-    if (timeout_ns >= 0 && left <= 0) {
-      result = WaitResult::kTimeout;
-      break;
-    }
-    futex_wait(&epoch, seen, left);
-  }
-  page_->waiters.waiters.fetch_sub(1, std::memory_order_relaxed);
-  return result;
 }
 
 void SemaphoreReader::mark_dead() {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "protocol/ring/doorbell.h"
 #include "protocol/ring/layout.h"
@@ -72,6 +73,10 @@ class SemaphoreReader {
   WaitResult wait(Semaphore which, uint64_t at_least, int64_t timeout_ns = -1);
   // Waits while held(word).
   WaitResult wait_while_held(uint32_t word, int64_t timeout_ns = -1);
+  // Waits for something that another thread of this process brings about, who then calls
+  // wake_guest_waiters(). `ready` may be asked again after it said yes. kDead as above.
+  WaitResult wait_for_guest(const std::function<bool()>& ready);
+  void wake_guest_waiters();
 
   void mark_dead();
   bool dead() const { return dead_.load(std::memory_order_acquire); }

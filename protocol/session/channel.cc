@@ -49,14 +49,15 @@ Staging::Piece GuestChannel::allocate_up(uint64_t bytes) {
 }
 
 Staging::Piece GuestChannel::allocate_down(uint64_t bytes, bool wait) {
-  if (bytes == 0 || bytes > down_.bytes_max()) return {};
-  std::unique_lock<std::mutex> hold(down_lock_);
-  for (;;) {
-    if (dead()) return {};
-    const Staging::Piece piece = down_.allocate(bytes);
-    if (piece.ok() || !wait) return piece;
-    down_released_.wait(hold);
-  }
+  if (bytes == 0 || bytes > down_.bytes_max() || !usable()) return {};
+  Staging::Piece piece;
+  const auto try_allocate = [&] {  // asked again after it has succeeded
+    std::lock_guard<std::mutex> hold(down_lock_);
+    if (!piece.ok()) piece = down_.allocate(bytes);
+    return piece.ok();
+  };
+  if (!try_allocate() && wait) (void)semaphores_.wait_for_guest(try_allocate);
+  return piece;
 }
 
 void GuestChannel::release_down(const Staging::Piece& piece) {
@@ -64,15 +65,11 @@ void GuestChannel::release_down(const Staging::Piece& piece) {
     std::lock_guard<std::mutex> hold(down_lock_);
     down_.release(piece.ticket);
   }
-  down_released_.notify_all();
+  semaphores_.wake_guest_waiters();
 }
 
 void GuestChannel::mark_dead() {
   producer_.mark_dead();
-  {
-    std::lock_guard<std::mutex> hold(down_lock_);  // a waiter has not looked yet, or sleeps
-  }
-  down_released_.notify_all();
   replies_.mark_dead();
   semaphores_.mark_dead();
 }

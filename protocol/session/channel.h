@@ -3,7 +3,6 @@
 #ifndef VGPU_PROTOCOL_SESSION_CHANNEL_H_
 #define VGPU_PROTOCOL_SESSION_CHANNEL_H_
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -40,6 +39,7 @@ class GuestChannel {
 
   // Room in the down-slab. A thread that holds none may wait for it (`wait`); one that holds some
   // asks without waiting, or two such threads could wait for each other. Not ok(): no room, dead,
+  // the session has failed,
   // or bytes is more than the slab. Thread-safe.
   Staging::Piece allocate_down(uint64_t bytes, bool wait);
   // After the reply, when the bytes are copied out. Thread-safe.
@@ -61,7 +61,6 @@ class GuestChannel {
   Producer producer_;
   Staging up_;
   std::mutex down_lock_;  // guards down_; never taken together with lock_
-  std::condition_variable down_released_;
   Staging down_;
   ReplyPool replies_;
   SemaphoreReader semaphores_;

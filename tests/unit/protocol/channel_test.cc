@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -117,6 +118,22 @@ TEST(Channel, UpSlabWaitsForRetirement) {
   channel.worker->semaphores().raise(Semaphore::kSlabRetired, 2);
   ASSERT_TRUE(guest.allocate_up(half).ok());
   EXPECT_FALSE(guest.allocate_up(half).ok());
+}
+
+// The worker lives and fails the session: nobody hangs up, so the state itself must wake.
+TEST(Channel, AFailedSessionWakesWhoWaitsForTheDownSlab) {
+  TestChannel channel;
+  GuestChannel& guest = *channel.guest;
+  ASSERT_TRUE(guest.allocate_down(guest.down_slab().size(), true).ok());
+  auto waiter = std::async(std::launch::async, [&] { return guest.allocate_down(1, true).ok(); });
+  EXPECT_EQ(waiter.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  channel.worker->semaphores().set_state(SessionState::kFailed, 999);
+  if (waiter.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+    ADD_FAILURE() << "still waiting";
+    guest.mark_dead();
+  }
+  EXPECT_FALSE(waiter.get());
+  EXPECT_FALSE(guest.allocate_down(1, true).ok());
 }
 
 TEST(Channel, DownSlabIsHandedOver) {
