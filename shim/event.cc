@@ -85,10 +85,13 @@ CUresult cuEventDestroy_v2(CUevent handle) {
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
   wire::EventDestroyArgs args;
-  args.event = event->id;
-  session->post(event->context, Op::kEventDestroy, args);
+  args.event = id_of(handle);
+  std::lock_guard in_order(session->channel().lock());  // nobody names it after this record
+  const uint64_t number = session->post_locked(event->context, Op::kEventDestroy, args, {},
+                                               protocol::kNoReply, nullptr);
+  if (number == 0) return session->lost();
   std::unique_lock lock(session->objects);
-  session->events.remove(id_of(handle));
+  session->events.remove(args.event);
   return CUDA_SUCCESS;
 }
 

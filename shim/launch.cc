@@ -151,7 +151,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   args.param_bytes = static_cast<uint32_t>(bytes);
   session->pace(stream);
   std::lock_guard lock(session->channel().lock());
-  if (!session->bind(context)) return session->lost();
+  if (!session->all_there(args) || !session->bind(context)) return session->lost();
   protocol::Producer& producer = session->channel().producer();
   std::byte* place =
       protocol::begin_record(&producer, static_cast<uint16_t>(Op::kLaunch), args, args.param_bytes);

@@ -156,6 +156,12 @@ CUresult attach() {
   return CUDA_SUCCESS;
 }
 
+// Registered when the driver is initialised, as NVIDIA's does: later calls of the process, from
+// static destructors for example, hear that the driver is shutting down.
+void end_at_exit() {
+  if (Session* session = Process::session(); session != nullptr) session->end();
+}
+
 void write_stats_at_exit() {
   if (Session* session = Process::session(); session != nullptr) write_stats(session->stats());
 }
@@ -178,6 +184,7 @@ void Process::publish(Session* session) {
   set_thread_end_hook(end_default_streams);
   // release: partner is the acquire in session().
   session_.store(session, std::memory_order_release);
+  std::atexit(end_at_exit);
   if (env_text("VGPU_STATS")) std::atexit(write_stats_at_exit);
 }
 

@@ -51,6 +51,8 @@ Status Session::open() {
 }
 
 CUresult Session::lost() const {
+  if (ended_.load(std::memory_order_relaxed)) return CUDA_ERROR_DEINITIALIZED;
+  if (channel_->usable()) return CUDA_ERROR_INVALID_HANDLE;  // destroyed meanwhile: all_there
   if (!channel_->dead()) {
     const auto error =
         static_cast<CUresult>(const_cast<Session*>(this)->channel_->semaphores().session_error());
@@ -66,7 +68,10 @@ CUresult Session::finish(uint32_t slot, protocol::Reply* reply) {
 }
 
 bool Session::bind(Context* context) {
-  if (context == nullptr || bound_ == context->id) [[likely]]
+  if (context == nullptr) return true;
+  if (!context->primary && !context->active.load(std::memory_order_relaxed)) [[unlikely]]
+    return false;  // destroyed by another thread
+  if (bound_ == context->id) [[likely]]
     return true;
   wire::ContextBindArgs args;
   args.context = context->id;

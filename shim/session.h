@@ -65,7 +65,8 @@ class Session : public MemoryPort {
   template <typename Args>
   uint64_t post_locked(Context* context, Op op, const Args& args, std::span<const std::byte> blob,
                        uint32_t reply, const StreamRef* stream) {
-    if (!bind(context)) return 0;
+    if (!all_there(args) || !bind(context)) [[unlikely]]
+      return 0;
     const uint64_t number =
         protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args, blob, reply);
     stats_.record(op, reply != protocol::kNoReply);
@@ -85,7 +86,10 @@ class Session : public MemoryPort {
       sequence = post_locked(context, op, args, blob, slot, nullptr);
     }
     if (number != nullptr) *number = sequence;
-    if (sequence == 0) return lost();
+    if (sequence == 0) {
+      channel_->replies().release(slot);
+      return lost();
+    }
     return finish(slot, reply);
   }
   template <typename Args>
@@ -111,6 +115,21 @@ class Session : public MemoryPort {
     if (channel_->semaphores().held(word)) [[unlikely]]
       channel_->semaphores().wait_while_held(word);
   }
+  bool still_there(uint64_t stream) const {
+    return stream == kLegacyStreamId || streams.find(stream) != nullptr;
+  }
+  // Under the channel's lock: whether the objects that a record names exist. They did when they
+  // were looked up, but another thread may have destroyed them since, and the worker takes a name
+  // that it does not know for an attack.
+  template <typename Args>
+  bool all_there(const Args& args) const {
+    bool there = true;
+    if constexpr (requires { args.stream; }) there = still_there(args.stream);
+    if constexpr (requires { args.event; }) there = there && events.find(args.event) != nullptr;
+    if constexpr (requires { args.start; })
+      there = there && events.find(args.start) != nullptr && events.find(args.end) != nullptr;
+    return there;
+  }
 
   // Under the channel's lock: makes `context` the one that following records mean.
   bool bind(Context* context);
@@ -121,6 +140,11 @@ class Session : public MemoryPort {
   // All work of `context` up to record `number` is past.
   void note_context_done(Context* context, uint64_t number);
   CUresult lost() const;
+  // The process ends: every call fails from here on, and every wait returns.
+  void end() {
+    ended_.store(true, std::memory_order_relaxed);
+    channel_->mark_dead();
+  }
 
   // MemoryPort
   uint64_t credit() override;
@@ -153,6 +177,7 @@ class Session : public MemoryPort {
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;
+  std::atomic<bool> ended_{false};
   std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap records
 };
 

@@ -15,11 +15,14 @@ uint64_t piece_bytes(uint64_t slab_bytes) {
   return std::min(kPieceBytesMax, slab_bytes / 4);
 }
 
-// One piece through the up-slab, in a record that `fill` completes and writes.
+// One piece through the up-slab for work in `stream`, in a record that `write` completes and
+// writes.
 template <typename Write>
-bool send_piece(Session& session, const std::byte* from, uint64_t bytes, Write&& write) {
+bool send_piece(Session& session, uint64_t stream, const std::byte* from, uint64_t bytes,
+                Write&& write) {
   protocol::GuestChannel& channel = session.channel();
   std::lock_guard lock(channel.lock());
+  if (!session.still_there(stream)) return false;
   const protocol::Staging::Piece piece = channel.allocate_up(bytes);
   if (!piece.ok()) return false;
   std::memcpy(channel.up_slab().data() + piece.offset, from, bytes);
@@ -59,8 +62,11 @@ class Download {
     args.slab_offset = flight.piece.offset;
     session_.pace(stream_);
     std::lock_guard lock(session_.channel().lock());
-    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0)
+    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0) {
+      session_.channel().replies().release(flight.slot);
+      session_.channel().release_down(flight.piece);
       return false;
+    }
     flights_[(first_ + count_++) % kFlights] = flight;
     return true;
   }
@@ -113,10 +119,12 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
     args.destination = to + done;
     args.bytes = std::min(step, bytes - done);
     session.pace(stream);
-    const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {
-      args.slab_offset = offset;
-      return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply, &stream);
-    });
+    const bool sent =
+        send_piece(session, stream.id, source + done, args.bytes, [&](uint64_t offset) {
+          args.slab_offset = offset;
+          return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply,
+                                     &stream);
+        });
     if (!sent) return session.lost();
   }
   return CUDA_SUCCESS;
@@ -156,10 +164,12 @@ CUresult stage_image(Session& session, Context* context, uint64_t upload, const 
         return session.lost();
       continue;
     }
-    const bool sent = send_piece(session, source + done, args.bytes, [&](uint64_t offset) {
-      args.slab_offset = offset;
-      return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply, nullptr);
-    });
+    const bool sent =
+        send_piece(session, kLegacyStreamId, source + done, args.bytes, [&](uint64_t offset) {
+          args.slab_offset = offset;
+          return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply,
+                                     nullptr);
+        });
     if (!sent) return session.lost();
   }
   return CUDA_SUCCESS;

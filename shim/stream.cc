@@ -61,8 +61,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   Stream* stream = session->streams.find(id_of(handle));
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  destroy_stream(*session, stream);
-  return CUDA_SUCCESS;
+  return destroy_stream(*session, stream);
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {

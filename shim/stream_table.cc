@@ -76,15 +76,20 @@ CUresult create_stream(Session& session, Context* context, uint32_t flags, int p
   return session.post(context, Op::kStreamCreate, args) != 0 ? CUDA_SUCCESS : session.lost();
 }
 
-void destroy_stream(Session& session, Stream* stream) {
+CUresult destroy_stream(Session& session, Stream* stream) {
+  wire::StreamDestroyArgs args;
+  args.stream = stream->id;
+  std::lock_guard in_order(session.channel().lock());  // nobody names it after this record
+  if (session.post_locked(stream->context, Op::kStreamDestroy, args, {}, protocol::kNoReply,
+                          nullptr) == 0) {
+    return session.lost();
+  }
   if (stream->per_thread || (stream->flags & CU_STREAM_NON_BLOCKING) != 0) {
     stream->context->unordered_streams.fetch_sub(1, std::memory_order_relaxed);
   }
-  wire::StreamDestroyArgs args;
-  args.stream = stream->id;
-  session.post(stream->context, Op::kStreamDestroy, args);
   std::unique_lock lock(session.objects);
-  session.streams.remove(stream->id);
+  session.streams.remove(args.stream);
+  return CUDA_SUCCESS;
 }
 
 CUresult synchronize_stream(Session& session, Context* context, const StreamRef& stream) {
@@ -105,7 +110,7 @@ void end_default_streams(ThreadState* state) {
   for (const ThreadState::DefaultStream& known : state->default_streams) {
     if (known.context->active.load(std::memory_order_acquire) &&
         known.context_life == known.context->unique_id) {
-      destroy_stream(*session, known.stream);
+      (void)destroy_stream(*session, known.stream);
     }
   }
 }

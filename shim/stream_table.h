@@ -18,7 +18,8 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
 // Makes a stream and tells the worker.
 CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
                        bool per_thread, Stream** stream);
-void destroy_stream(Session& session, Stream* stream);
+// INVALID_HANDLE when another thread was faster.
+CUresult destroy_stream(Session& session, Stream* stream);
 
 // Waits for all work of one stream; answered here when nothing was submitted since it was last
 // known to be done.

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "api/cudart/host.h"
 #include "base/env.h"
@@ -95,6 +97,8 @@ CUresult Driver::initialise() {
       return failure_;
     case kForked:
       return CUDA_ERROR_NOT_INITIALIZED;
+    case kEnded:
+      return CUDA_ERROR_DEINITIALIZED;
     default:
       break;
   }
@@ -116,6 +120,7 @@ CUresult Driver::create_device() {
   primary_ = std::make_shared<Context>(device_.get(), true, 1);
   primary_->handle = contexts.insert(primary_);
   ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  std::atexit(at_exit);
   return CUDA_SUCCESS;
 }
 
@@ -127,10 +132,25 @@ void Driver::after_fork_in_child() {
   driver.device_->segment().abandon_after_fork();
 }
 
+// Static objects, LLVM's among them, go from here on: what runs must end, and nothing may begin.
+void Driver::at_exit() {
+  Driver& driver = instance();
+  int ready = kReady;
+  if (!driver.state_.compare_exchange_strong(ready, kEnded)) return;
+  std::vector<std::shared_ptr<Channel>> channels;
+  driver.contexts.for_each([&channels](const Context& context) {
+    if (context.alive()) channels.push_back(context.channel());
+  });
+  GridManagement& management = driver.device_->management();
+  for (const auto& channel : channels) management.fail(channel.get(), CUDA_ERROR_DEINITIALIZED);
+  for (const auto& channel : channels) management.wait_for_all(*channel);
+}
+
 CUresult Driver::ready() const {
   const int state = state_.load(std::memory_order_acquire);
   if (state == kReady) [[likely]]
     return CUDA_SUCCESS;
+  if (state == kEnded) return CUDA_ERROR_DEINITIALIZED;
   return state == kFailed ? failure_ : CUDA_ERROR_NOT_INITIALIZED;
 }
 

@@ -34,7 +34,8 @@ class Driver {
 
   // cuInit. Thread-safe; later calls return what the first did.
   CUresult initialise();
-  // CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in the child of a fork after it.
+  // CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in the child of a fork after it, and
+  // DEINITIALIZED once the process ends.
   CUresult ready() const;
 
   Device& device() { return *device_; }
@@ -58,8 +59,9 @@ class Driver {
   Driver() = default;
   CUresult create_device();
   static void after_fork_in_child();
+  static void at_exit();
 
-  enum State : int { kFresh, kReady, kFailed, kForked };
+  enum State : int { kFresh, kReady, kFailed, kForked, kEnded };
   std::mutex mutex_;
   std::atomic<int> state_{kFresh};  // release by initialise(), acquire by every call
   CUresult failure_ = CUDA_SUCCESS;

@@ -75,6 +75,12 @@ class Handles {
     });
     return found;
   }
+  // Under our lock: `visit` must not come back here.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    map_.for_each([&](uint64_t, const std::shared_ptr<T>& each) { visit(*each); });
+  }
   // Takes out every object for which `wanted` is true.
   template <typename Wanted>
   void remove_if(Wanted&& wanted) {

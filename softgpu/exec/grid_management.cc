@@ -25,6 +25,7 @@ std::shared_ptr<StreamQueue> GridManagement::open_queue(Channel* channel, bool b
 void GridManagement::close_queue(const std::shared_ptr<StreamQueue>& queue) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::erase(queue->channel->queues, queue);
+  queue->closed = true;
   if (!queue->idle()) lingering_.push_back(queue);
 }
 
@@ -85,6 +86,11 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
     queue->commands.push_back(std::move(command));
     ready_.push_back(queue.get());
     drain_ready();
+    // Destroyed by another thread since the caller has found it: it must outlive its commands.
+    if (queue->closed && !queue->idle() &&
+        std::find(lingering_.begin(), lingering_.end(), queue) == lingering_.end()) {
+      lingering_.push_back(queue);
+    }
     spent.swap(spent_);
   }
   return ordinal;

@@ -64,7 +64,8 @@ class StreamQueue {
   const bool
       blocking;  // takes part in the legacy stream's ordering (true for the legacy stream itself)
   const bool legacy;
-  const int priority;  // lower runs first
+  const int priority;   // lower runs first
+  bool closed = false;  // its stream is destroyed; what is in it still runs
   std::deque<std::unique_ptr<Command>> commands;
   std::vector<OrdinalWaiter> waiters;
   std::atomic<uint64_t> submitted{0};

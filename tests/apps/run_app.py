@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # Runs one application on a back end; in a guest its output must equal the direct run's.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: run_app.py --build BUILD (direct|shm|cuda) APP [ARG…]
+"""Usage: run_app.py --build BUILD [--copies N] (direct|shm|cuda) APP [ARG…]
 
 direct  preloads the software GPU itself.
 shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
         and once more directly; both outputs must be equal, byte for byte.
 cuda    runs it on the machine's own driver.
+With --copies so many run at once, in guests of one server; each must print the same.
 """
 import argparse
+import concurrent.futures
 import difflib
 import os
 import pathlib
@@ -104,18 +106,26 @@ class Server:
         self.folder.cleanup()
 
 
-def run_shm(build, command):
+def run_shm(build, command, copies):
     with Server(build) as server:
         guest = [str(build / "bin/vgpu"), "run", "--server", server.address, "--"]
-        code, out = run(guest + command, environment(build))
-        if code != 0:
+        with concurrent.futures.ThreadPoolExecutor(copies) as pool:
+            env = environment(build)
+            if copies > 1:
+                env["VGPU_MEM"] = "256M"  # so that all of them fit
+            jobs = [pool.submit(run, guest + command, env) for _ in range(copies)]
+        results = [job.result() for job in jobs]
+        code, out = next((r for r in results if r != results[0]), results[0])
+        if any(r[0] != 0 for r in results):
             server.show_log()
+            code, out = next(r for r in results if r[0] != 0)
     return code, out
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("backend", choices=["direct", "shm", "cuda"])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
@@ -125,7 +135,7 @@ def main():
     elif arguments.backend == "direct":
         code, out = run_direct(build, command)
     else:
-        code, out = run_shm(build, command)
+        code, out = run_shm(build, command, arguments.copies)
     sys.stdout.write(out.decode(errors="replace"))
     if code != 0:
         sys.exit(f"exit code {code}")

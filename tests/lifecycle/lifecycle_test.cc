@@ -233,6 +233,38 @@ TEST_F(Lifecycle, AMalformedRecordEndsThatGuestAlone) {
   EXPECT_EQ(other.synchronize(), 0);
 }
 
+TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
+  protocol::Attachment attachment = attach();
+  ASSERT_TRUE(attachment.status.ok());
+  Guest steady(attachment.channel.get());
+  steady.enter_context();
+  const uint64_t base = attachment.reply.device_range.base;
+  ASSERT_EQ(steady.map(base, 2 * kMiB), 0);
+  for (int i = 0; i < 24; ++i) {
+    const pid_t victim = fork();
+    if (victim == 0) {
+      // Attaches, maps, writes and waits over and over, until it dies somewhere in between.
+      while (true) {
+        protocol::Attachment own = attach(16 * kMiB);
+        if (!own.status.ok()) continue;
+        Guest guest(own.channel.get());
+        guest.enter_context();
+        guest.map(own.reply.device_range.base, 2 * kMiB);
+        guest.write_inline(own.reply.device_range.base, "victim");
+        guest.synchronize();
+      }
+    }
+    poll(nullptr, 0, i * 2);
+    kill(victim, SIGKILL);
+    waitpid(victim, nullptr, 0);
+    const std::string text = "steady " + std::to_string(i);
+    steady.write_inline(base, text);
+    ASSERT_EQ(steady.read(base, text.size()), text);
+  }
+  EXPECT_TRUE(eventually([&] { return guests() == 1; }));
+  EXPECT_EQ(server_.info()->devices[0].granted_bytes, 64 * kMiB);
+}
+
 TEST_F(Lifecycle, GarbageAndSilenceOnTheSocketHurtNobody) {
   auto silent = protocol::connect_unix(server_.path());
   auto noisy = protocol::connect_unix(server_.path());
