@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "driver_functions.h"
 #include "shim/device.h"
+#include "shim/driver_version.h"
 #include "shim/process.h"
 #include "shim/symbol_table.h"
 
@@ -24,18 +25,6 @@ using shim::Session;
 using shim::symbol_rows;
 
 namespace {
-
-// libcudart asks before cuInit and puts what it heard into its self-test, so the first answer
-// stays. Without a session it is the version of the headers that the shim was built with: what it
-// can serve.
-int pinned_version() {
-  static std::atomic<int> pinned{0};
-  int version = pinned.load(std::memory_order_relaxed);
-  if (version != 0) return version;
-  Session* session = Process::session();
-  const int now = session != nullptr ? session->hello().driver_version : CUDA_VERSION;
-  return pinned.compare_exchange_strong(version, now, std::memory_order_relaxed) ? now : version;
-}
 
 CUresult host_current_context(CUcontext* out) {
   Context* context = current_context();
@@ -92,7 +81,7 @@ CUresult host_load_module(CUmodule* module, const void* image) {
 }
 
 const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id,
-                            pinned_version,       host_device_count,    host_device_identity,
+                            shim::driver_version, host_device_count,    host_device_identity,
                             host_each_kernel,     host_load_module};
 
 }  // namespace
@@ -105,7 +94,7 @@ CUresult cuInit(unsigned int flags) {
 
 CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = pinned_version();
+  *version = shim::driver_version();
   return CUDA_SUCCESS;
 }
 

@@ -40,14 +40,14 @@ def until(condition, what):
 
 
 @contextlib.contextmanager
-def server(driver):
-    """A vgpud of one's own; gives its address."""
+def server(driver, **more):
+    """A vgpud of one's own, with `more` in its environment; gives its address."""
     with tempfile.TemporaryDirectory(prefix="vgpu-cli-") as folder:
         address = f"unix:{folder}/vgpud.sock"
         with open(f"{folder}/log", "w+") as log:
             process = subprocess.Popen(
                 [str(BUILD / "bin/vgpud"), "--listen", address, "--driver", str(driver)],
-                env=environment(), stdout=log, stderr=log, start_new_session=True)
+                env=environment(**more), stdout=log, stderr=log, start_new_session=True)
             try:
                 until(lambda: process.poll() is not None or
                       vgpu("info", "--server", address).returncode == 0, "the server")
