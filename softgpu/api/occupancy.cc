@@ -106,11 +106,27 @@ CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
   std::shared_ptr<Function> function;
   if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
   if (size == nullptr || launch == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_ERROR_NOT_SUPPORTED;  // no clusters: attribute CLUSTER_LAUNCH says so
+  *size = 1;  // a cluster is one block here: attribute CLUSTER_LAUNCH says so
+  return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction handle, const CUlaunchConfig* launch) {
-  return driver::cuOccupancyMaxPotentialClusterSize(count, handle, launch);
+  std::shared_ptr<Function> function;
+  if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
+  if (count == nullptr || launch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = 0;
+  for (unsigned i = 0; i < launch->numAttrs; ++i) {
+    const CUlaunchAttribute& entry = launch->attrs[i];
+    if (entry.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    const auto& cluster = entry.value.clusterDim;
+    if (uint64_t{cluster.x} * cluster.y * cluster.z > 1) return CUDA_SUCCESS;  // none fits
+  }
+  const uint64_t threads = uint64_t{launch->blockDimX} * launch->blockDimY * launch->blockDimZ;
+  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  const int blocks = softgpu::blocks_per_sm(*function->info, config().limits,
+                                            static_cast<int>(threads), launch->sharedMemBytes);
+  *count = blocks * static_cast<int>(config().sms);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace vgpu::driver

@@ -120,6 +120,35 @@ TEST_F(DeviceTest, NoPeerOfItself) {
   EXPECT_CU(cuDeviceCanAccessPeer(&can, device_, 99), CUDA_ERROR_INVALID_DEVICE);
 }
 
+TEST_F(DeviceTest, NoPeerAttributesOfItself) {
+  int value = -1;
+  EXPECT_CU(
+      cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, device_, device_),
+      CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_CU(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, device_, 99),
+            CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_CU(
+      cuDeviceGetP2PAttribute(nullptr, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, device_, device_),
+      CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(DeviceTest, LuidIsForWindows) {
+  char luid[8] = {};
+  unsigned mask = 0;
+  EXPECT_CU(cuDeviceGetLuid(luid, &mask, device_), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_CU(cuDeviceGetLuid(luid, &mask, 99), CUDA_ERROR_INVALID_DEVICE);
+}
+
+TEST_F(DeviceTest, ExecAffinity) {
+  int supported = -1;
+  ASSERT_OK(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device_));
+  EXPECT_THAT(supported, AnyOf(0, 1));
+  EXPECT_CU(cuDeviceGetExecAffinitySupport(nullptr, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device_),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_MAX, device_),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(DeviceTest, LinearTextureWidth) {
   size_t width = 0;
   ASSERT_OK(cuDeviceGetTexture1DLinearMaxWidth(&width, CU_AD_FORMAT_FLOAT, 1, device_));

@@ -17,7 +17,7 @@ namespace vgpu::conformance {
 // where(out): out[global thread] = block << 16 | thread, over three dimensions;
 // gate(flag): waits until *flag (host memory) is not 0; poke(address): stores a 1 there;
 // sum(out, in): dynamic shared memory of one block. Global: .global u32 counter = 7.
-extern const char kKernels[];
+extern const char* const kKernels;
 
 // The device's primary context is current.
 class ContextTest : public ::testing::Test {

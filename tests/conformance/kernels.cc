@@ -1,58 +1,17 @@
 // The suite's kernels as PTX text.
 // SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
+#include "kernel_text.h"
 
 namespace vgpu::conformance {
+namespace {
 
-const char kKernels[] = R"(
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .global .align 4 .u32 counter = 7;
+constexpr std::string_view kVariables = R"(.visible .global .align 4 .u32 counter = 7;
 .extern .shared .align 4 .b8 dynamic[];
+)";
 
-.visible .entry fill(.param .u64 out, .param .u32 n, .param .u32 value)
-{
-  .reg .pred %p; .reg .b32 %r<6>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd0, [out];
-  ld.param.u32 %r0, [n];
-  ld.param.u32 %r1, [value];
-  mov.u32 %r2, %ctaid.x;
-  mov.u32 %r3, %ntid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.u32 %r5, %r2, %r3, %r4;
-  setp.ge.u32 %p, %r5, %r0;
-  @%p bra DONE;
-  cvta.to.global.u64 %rd1, %rd0;
-  mul.wide.u32 %rd2, %r5, 4;
-  add.u64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-DONE:
-  ret;
-}
-
-.visible .entry add(.param .u64 data, .param .u32 n, .param .u32 value)
-{
-  .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd0, [data];
-  ld.param.u32 %r0, [n];
-  ld.param.u32 %r1, [value];
-  mov.u32 %r2, %ctaid.x;
-  mov.u32 %r3, %ntid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.u32 %r5, %r2, %r3, %r4;
-  setp.ge.u32 %p, %r5, %r0;
-  @%p bra DONE;
-  cvta.to.global.u64 %rd1, %rd0;
-  mul.wide.u32 %rd2, %r5, 4;
-  add.u64 %rd3, %rd1, %rd2;
-  ld.global.u32 %r6, [%rd3];
-  add.u32 %r7, %r6, %r1;
-  st.global.u32 [%rd3], %r7;
-DONE:
-  ret;
-}
-
+// Kernels that are no loop over elements.
+constexpr std::string_view kOthers = R"(
 .visible .entry where(.param .u64 out)
 {
   .reg .b32 %r<24>; .reg .b64 %rd<4>;
@@ -130,5 +89,53 @@ DONE:
   ret;
 }
 )";
+
+}  // namespace
+
+std::string ptx_module(std::string_view rest) {
+  std::string text = "\n.version 7.0\n.target sm_70\n.address_size 64\n";
+  return text.append(rest);
+}
+
+std::string element_kernel(std::string_view name, std::string_view code) {
+  std::string text = "\n.visible .entry ";
+  text.append(name);
+  text.append(R"((.param .u64 data, .param .u32 n, .param .u32 value)
+{
+  .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd0, [data];
+  ld.param.u32 %r0, [n];
+  ld.param.u32 %r1, [value];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, %r3, %r4;
+  setp.ge.u32 %p, %r5, %r0;
+  @%p bra DONE;
+  cvta.to.global.u64 %rd1, %rd0;
+  mul.wide.u32 %rd2, %r5, 4;
+  add.u64 %rd3, %rd1, %rd2;
+)");
+  text.append(code);
+  return text.append("DONE:\n  ret;\n}\n");
+}
+
+std::string fill_module(uint32_t offset) {
+  return ptx_module(element_kernel("fill", "  add.u32 %r1, %r1, " + std::to_string(offset) +
+                                               ";\n  st.global.u32 [%rd3], %r1;\n"));
+}
+
+const char* suite_kernels() {
+  static const std::string text = ptx_module(
+      std::string(kVariables) + element_kernel("fill", "  st.global.u32 [%rd3], %r1;\n") +
+      element_kernel("add",
+                     "  ld.global.u32 %r6, [%rd3];\n"
+                     "  add.u32 %r7, %r6, %r1;\n"
+                     "  st.global.u32 [%rd3], %r7;\n") +
+      std::string(kOthers));
+  return text.c_str();
+}
+
+const char* const kKernels = suite_kernels();
 
 }  // namespace vgpu::conformance

@@ -123,6 +123,16 @@ TEST_F(ModuleTest, FunctionAttributes) {
   EXPECT_OK(cuFuncSetCacheConfig(fill, CU_FUNC_CACHE_PREFER_L1));
 }
 
+// Banks have had one size since compute capability 5: valid sizes are taken and mean nothing.
+TEST_F(ModuleTest, SharedMemoryBanks) {
+  EXPECT_OK(cuFuncSetSharedMemConfig(function("sum"), CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+  EXPECT_CU(cuFuncSetSharedMemConfig(function("sum"), static_cast<CUsharedconfig>(77)),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuFuncSetSharedMemConfig(garbage_handle<CUfunction>(),
+                                     CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
 TEST_F(ModuleTest, ParameterLayout) {
   CUfunction fill = function("fill");
   const size_t offsets[] = {0, 8, 12}, sizes[] = {8, 4, 4};

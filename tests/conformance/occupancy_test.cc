@@ -48,6 +48,27 @@ TEST_F(OccupancyTest, AvailableSharedMemory) {
   EXPECT_GE(bytes, size_t{32} << 10);
 }
 
+TEST_F(OccupancyTest, Clusters) {
+  CUlaunchConfig launch = {};
+  launch.gridDimX = launch.gridDimY = launch.gridDimZ = 1;
+  launch.blockDimX = 128;
+  launch.blockDimY = launch.blockDimZ = 1;
+  int size = 0, clusters = 0, blocks = 0, multiprocessors = 0;
+  EXPECT_OK(cuOccupancyMaxPotentialClusterSize(&size, function("fill"), &launch));
+  EXPECT_GE(size, 1);
+  ASSERT_OK(cuOccupancyMaxActiveClusters(&clusters, function("fill"), &launch));
+  ASSERT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function("fill"), 128, 0));
+  ASSERT_OK(
+      cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_));
+  EXPECT_EQ(clusters, blocks * multiprocessors) << "a cluster of one block is a block";
+  EXPECT_CU(cuOccupancyMaxActiveClusters(&clusters, function("fill"), nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuOccupancyMaxPotentialClusterSize(nullptr, function("fill"), &launch),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuOccupancyMaxPotentialClusterSize(&size, garbage_handle<CUfunction>(), &launch),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
 TEST_F(OccupancyTest, BadArguments) {
   int blocks = 0;
   EXPECT_CU(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function("fill"), 0, 0),

@@ -78,6 +78,30 @@ TEST_F(StreamTest, Belonging) {
   EXPECT_NE(a, b);
 }
 
+TEST_F(StreamTest, Device) {
+  const Stream stream;
+  CUdevice device = -1;
+  EXPECT_OK(cuStreamGetDevice(stream, &device));
+  EXPECT_EQ(device, device_);
+  EXPECT_CU(cuStreamGetDevice(stream, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuStreamGetDevice(garbage_handle<CUstream>(), &device), CUDA_ERROR_INVALID_HANDLE);
+}
+
+// cuStreamGetDevice_ptsz has no name of its own in the header: it is asked for.
+TEST_F(StreamTest, DeviceOfThePerThreadStream) {
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  ASSERT_OK(cuGetProcAddress_v2("cuStreamGetDevice", &found, 12080,
+                                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
+  EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SUCCESS);
+  const auto per_thread = reinterpret_cast<decltype(driver().cuStreamGetDevice)>(found);
+  EXPECT_NE(found, reinterpret_cast<void*>(driver().cuStreamGetDevice));
+  CUdevice device = -1;
+  EXPECT_EQ(per_thread(nullptr, &device), CUDA_SUCCESS);
+  EXPECT_EQ(device, device_);
+  EXPECT_EQ(per_thread(nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(StreamTest, BusyUntilTheGateOpens) {
   Stream stream;
   const Words words(10);
