@@ -56,25 +56,18 @@ T load(const void* at) {
   return value;
 }
 
-bool expand(const EntryHeader& entry, const uint8_t* payload, std::string* out, std::string* why) {
-  const bool packed = entry.compressed_bytes != 0 && (entry.flags & (kFlagLz4 | kFlagZstd)) != 0;
-  if (!packed) {
-    out->assign(reinterpret_cast<const char*>(payload), entry.payload_bytes);
-    return true;
+// A packed text of `bytes` into *out.
+bool unpack(std::span<const uint8_t> code, uint64_t flags, uint64_t bytes, std::string* out,
+            std::string* why) {
+  if (bytes > kTextBytesMax) return fail(why, "a text claims to be larger than any is");
+  out->resize(bytes);
+  if ((flags & kFlagZstd) != 0) {
+    const size_t n = ZSTD_decompress(out->data(), out->size(), code.data(), code.size());
+    return (!ZSTD_isError(n) && n == bytes) || fail(why, "zstd data is damaged");
   }
-  if (entry.uncompressed_bytes > kImageBytesMax || entry.compressed_bytes > entry.payload_bytes) {
-    return fail(why, "an entry's sizes contradict each other");
-  }
-  out->resize(entry.uncompressed_bytes);
-  if ((entry.flags & kFlagZstd) != 0) {
-    const size_t n = ZSTD_decompress(out->data(), out->size(), payload, entry.compressed_bytes);
-    if (ZSTD_isError(n) || n != out->size()) return fail(why, "zstd data is damaged");
-    return true;
-  }
-  const int n =
-      LZ4_decompress_safe(reinterpret_cast<const char*>(payload), out->data(),
-                          static_cast<int>(entry.compressed_bytes), static_cast<int>(out->size()));
-  return n == static_cast<int>(out->size()) || fail(why, "LZ4 data is damaged");
+  const int n = LZ4_decompress_safe(reinterpret_cast<const char*>(code.data()), out->data(),
+                                    static_cast<int>(code.size()), static_cast<int>(bytes));
+  return n == static_cast<int>(bytes) || fail(why, "LZ4 data is damaged");
 }
 
 void trim_text(std::string* text) {
@@ -89,9 +82,13 @@ bool read_entry(const EntryHeader& entry, const uint8_t* payload, std::vector<Im
   image.kind = entry.kind == kKindPtx     ? Image::Kind::kPtx
                : entry.kind == kKindCubin ? Image::Kind::kCubin
                                           : Image::Kind::kOther;
-  if (image.kind == Image::Kind::kPtx) {  // nobody here reads machine code: it stays packed
-    if (!expand(entry, payload, &image.bytes, why)) return false;
-    trim_text(&image.bytes);
+  image.code = {payload, entry.payload_bytes};
+  if (entry.compressed_bytes != 0 && (entry.flags & (kFlagLz4 | kFlagZstd)) != 0) {
+    if (entry.compressed_bytes > entry.payload_bytes || entry.uncompressed_bytes == 0) {
+      return fail(why, "an entry's sizes contradict each other");
+    }
+    image.code = image.code.first(entry.compressed_bytes);
+    image.text_bytes = entry.uncompressed_bytes;
   }
   images->push_back(std::move(image));
   return true;
@@ -187,13 +184,13 @@ bool read_bare(const uint8_t* at, size_t limit, std::vector<Image>* images, std:
     const size_t bytes = elf_bytes(at, limit, why);
     if (bytes == 0) return false;
     images->push_back(
-        {Image::Kind::kCubin, 0, 0, std::string(reinterpret_cast<const char*>(at), bytes)});
+        {Image::Kind::kCubin, 0, 0, std::string(reinterpret_cast<const char*>(at), bytes), {}, 0});
     return true;
   }
   if (!looks_like_text(at, limit)) return fail(why, "neither a fatbin, a cubin nor PTX");
   const char* text = reinterpret_cast<const char*>(at);
   const size_t bytes = limit == kUnknownSize ? std::strlen(text) : strnlen(text, limit);
-  images->push_back({Image::Kind::kPtx, 0, 0, std::string(text, bytes)});
+  images->push_back({Image::Kind::kPtx, 0, 0, std::string(text, bytes), {}, 0});
   return true;
 }
 
@@ -304,6 +301,21 @@ bool flatten(const void* image, std::string* blob, std::string* why) {
 
 bool flatten_image(const void* image, std::string* blob, std::string* why) {
   return flatten(image, blob, why) && check_image(blob->data(), blob->size(), why);
+}
+
+bool ptx_text(const Image& image, std::string* text, std::string* why) {
+  if (image.kind != Image::Kind::kPtx) return fail(why, "not PTX");
+  if (image.code.empty()) {
+    *text = image.bytes;
+    return true;
+  }
+  if (image.text_bytes == 0) {
+    text->assign(reinterpret_cast<const char*>(image.code.data()), image.code.size());
+  } else if (!unpack(image.code, image.flags, image.text_bytes, text, why)) {
+    return false;
+  }
+  trim_text(text);
+  return true;
 }
 
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability) {

@@ -4,22 +4,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace vgpu::cudart {
 
-// One image out of a container. PTX is decompressed; machine code stays where it is.
+// One image out of a container, which must live as long: its code stays packed where it is.
 struct Image {
   enum class Kind { kPtx, kCubin, kOther };
   Kind kind = Kind::kOther;
   uint32_t arch = 0;  // 75, 90, 121 …; 0 when the container does not say (bare PTX, bare cubin)
   uint64_t flags = 0;
-  std::string bytes;  // PTX: the text without trailing NULs; bare cubin: the cubin; else empty
+  std::string bytes;              // bare PTX: the text without its NUL; bare cubin: the cubin
+  std::span<const uint8_t> code;  // in a container: the entry's bytes, as they lie there
+  uint64_t text_bytes = 0;        // of the PTX once unpacked, as the entry says; 0 = not packed
 };
 
 // Upper bounds on what one image may claim; beyond them an image is refused as damaged.
 inline constexpr uint64_t kImageBytesMax = 2ull << 30;
+inline constexpr uint64_t kTextBytesMax = 256ull << 20;  // one text: the largest known have 1 MB
 inline constexpr uint32_t kImageEntriesMax = 65536;
 
 // Images carry no length: the walk trusts the headers in the caller's own memory, as any driver
@@ -40,6 +44,10 @@ bool check_image(const void* image, size_t size, std::string* why);
 // One blob that stands for the image elsewhere: the container's bytes (with the PTX of a wrapper's
 // relocatable list added), the cubin, or the PTX text with its NUL.
 bool flatten_image(const void* image, std::string* blob, std::string* why);
+
+// The text of PTX, unpacked, without trailing NULs. Costs what the text is long: ask for the one
+// that is wanted.
+bool ptx_text(const Image& image, std::string* text, std::string* why);
 
 // The PTX with the highest arch that runs on `capability` (121 = 12.1); nullptr when there is none.
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability);

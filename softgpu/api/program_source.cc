@@ -86,8 +86,14 @@ CUresult parse_program(const void* image, const JitLog& log,
   }
   const cudart::Image* ptx = cudart::best_ptx(images, capability);
   if (ptx == nullptr) return refuse_without_ptx(log, images, capability);
+  std::string source;
+  if (!cudart::ptx_text(*ptx, &source, &why)) {
+    VGPU_LOG_ERROR("image refused: %s", why.c_str());
+    log.write(why);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
   Diagnostic diagnostic;
-  std::shared_ptr<const Program> parsed = Program::parse(ptx->bytes, &diagnostic);
+  std::shared_ptr<const Program> parsed = Program::parse(source, &diagnostic);
   if (parsed == nullptr) {
     const std::string text = text_of(diagnostic);
     VGPU_LOG_ERROR("%s", text.c_str());

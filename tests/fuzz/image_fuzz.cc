@@ -1,24 +1,25 @@
-// libFuzzer: any bytes as an image that came through the channel.
+// libFuzzer: any bytes as an image that came through the channel, or lies behind a wrapper.
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include <algorithm>
+#include <cstring>
 
-#include "api/cudart/image.h"
+#include "tests/fuzz/image_script.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t bytes, size_t bytes_max);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  namespace cudart = vgpu::cudart;
-  std::vector<cudart::Image> images;
-  std::string why;
-  const bool whole = cudart::check_image(data, bytes, &why);
-  if (cudart::parse_images(data, bytes, &images, &why) && !whole) std::abort();
-  const cudart::Image* best = cudart::best_ptx(images, 121);
-  if (best != nullptr && best->kind != cudart::Image::Kind::kPtx) std::abort();
-  // What was measured may be read without a length, as a driver does. Text needs its NUL for that.
-  std::string copy(reinterpret_cast<const char*>(data), bytes);
-  std::string blob;
-  if (whole && !cudart::flatten_image(copy.c_str(), &blob, &why)) std::abort();
-  if (blob.size() > bytes + 1) std::abort();
+  (void)vgpu::cudart::run_image_script({data, bytes});
   return 0;
+}
+
+// Compressed text is seldom met by chance: now and then a mutation starts from a real image.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t bytes, size_t bytes_max,
+                                          unsigned seed) {
+  static const auto seeds = vgpu::cudart::image_seeds();
+  if (seed % 8 == 0) {
+    const auto& real = seeds[seed / 8 % seeds.size()];
+    bytes = std::min(real.size(), bytes_max);
+    std::memcpy(data, real.data(), bytes);
+  }
+  return LLVMFuzzerMutate(data, bytes, bytes_max);
 }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/serve.h"
+#include "tests/fuzz/recorded_script.h"
 #include "tests/support/guest.h"
 
 namespace vgpu::testing {
@@ -116,6 +118,7 @@ bool write_one(protocol::Producer* producer, Bytes* in, uint64_t base, uint64_t*
   const uint8_t choice = in->next();
   Shape shape = kShapes[choice % std::size(kShapes)];
   if (choice >= 250) shape = {in->next(), in->next()};
+  if (shape.op == static_cast<uint16_t>(Op::kHostMap)) shape.op = 0;  // see recorded_script.cc
   const uint8_t tail = in->next();
   const uint32_t blob_bytes = (tail & 7) == 0 ? tail * 4u : 0;
   const uint32_t reply = (tail & 8) != 0 ? tail % protocol::kReplySlots : protocol::kNoReply;
@@ -136,35 +139,55 @@ bool write_one(protocol::Producer* producer, Bytes* in, uint64_t base, uint64_t*
   return true;
 }
 
-}  // namespace
-
-ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input) {
-  ScriptResult result;
-  auto device = server::Device::open(driver);
-  if (!device.ok()) return result;
-  device->reserve_ahead();
-  protocol::HelloReply reply = server::make_reply(&*device, test_hello(), 64 * kMiB, 1, "test");
-  reply.sizes = {protocol::kRingBytesMin, protocol::kSlabBytesMin, protocol::kSlabBytesMin};
-  auto pair = protocol::make_loop(reply.sizes);
-  auto worker = protocol::WorkerChannel::create(std::move(pair->worker));
-  auto guest_channel = protocol::GuestChannel::open(std::move(pair->guest));
-  Guest guest(guest_channel->get());
+// Writes a whole compact script into the guest's ring.
+void write_script(protocol::GuestChannel* channel, uint64_t base, std::span<const uint8_t> input,
+                  ScriptResult* result) {
+  uint64_t ring_bytes = 0;
+  Guest guest(channel);
   Bytes bytes(input);
   if (bytes.next() % 8 != 0) {
     guest.enter_context();
     wire::MemMapArgs map;
-    map.address = reply.device_range.base;
+    map.address = base;
     map.bytes = 4 * kMiB;
     guest.post(Op::kMemMap, map);
   }
-  uint64_t ring_bytes = 0;
-  while (!bytes.empty() && result.records < kRecordsMax &&
-         write_one(&(*guest_channel)->producer(), &bytes, reply.device_range.base, &ring_bytes)) {
-    ++result.records;
+  while (!bytes.empty() && result->records < kRecordsMax &&
+         write_one(&channel->producer(), &bytes, base, &ring_bytes)) {
+    ++result->records;
   }
-  (*worker)->mark_dead();  // the session ends when it has read all that was published
+}
+
+}  // namespace
+
+ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input) {
+  ScriptResult result;
+  const bool recorded = !input.empty() && input[0] == kRecordedScript;
+  auto device = server::Device::open(driver);
+  if (!device.ok()) return result;
+  device->reserve_ahead();
+  const uint64_t quota = (recorded ? 768 : 64) * kMiB;
+  protocol::HelloReply reply = server::make_reply(&*device, test_hello(), quota, 1, "test");
+  if (!recorded) {
+    reply.sizes = {protocol::kRingBytesMin, protocol::kSlabBytesMin, protocol::kSlabBytesMin};
+  }
+  auto pair = protocol::make_loop(reply.sizes);
+  auto worker = protocol::WorkerChannel::create(std::move(pair->worker));
+  auto guest_channel = protocol::GuestChannel::open(std::move(pair->guest));
+  std::thread writer;
+  if (recorded) {  // its guest waits for answers, so it writes while the session runs
+    writer = std::thread([&] {
+      result.records = write_recorded_script(guest_channel->get(), input.subspan(1));
+      (*worker)->mark_dead();
+    });
+  } else {
+    write_script(guest_channel->get(), reply.device_range.base, input, &result);
+    (*worker)->mark_dead();  // the session ends when it has read all that was published
+  }
   result.malformed = server::serve_guest(driver, &*device, reply, worker->get(), nullptr) ==
                      server::SessionEnd::kMalformed;
+  (*guest_channel)->mark_dead();
+  if (writer.joinable()) writer.join();
   if (reply.device_range.bytes != 0) {
     (void)driver->cuMemAddressFree(reply.device_range.base, reply.device_range.bytes);
   }

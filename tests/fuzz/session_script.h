@@ -11,6 +11,10 @@
 
 namespace vgpu::testing {
 
+// First byte of an input that holds a guest's records as they stood in its ring
+// (record_sessions.py). Any other byte begins a compact script.
+inline constexpr uint8_t kRecordedScript = 0xff;
+
 // What came of a script, so that a test can see that it reached something.
 struct ScriptResult {
   uint64_t records = 0;    // written

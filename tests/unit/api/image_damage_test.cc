@@ -82,7 +82,11 @@ TEST(ImageDamage, DamagedCompressedDataIsNamed) {
     for (size_t i = image.size() - 200; i < image.size(); ++i) image[i] = '\x5a';
     std::vector<Image> images;
     std::string why;
-    EXPECT_FALSE(parse_images(image.data(), image.size(), &images, &why)) << name;
+    ASSERT_TRUE(parse_images(image.data(), image.size(), &images, &why)) << name;
+    const Image* ptx = best_ptx(images, 999);
+    ASSERT_NE(ptx, nullptr);
+    std::string text;
+    EXPECT_FALSE(ptx_text(*ptx, &text, &why)) << name;
     EXPECT_NE(why.find("damaged"), std::string::npos) << why;
   }
 }
@@ -91,6 +95,11 @@ TEST(ImageDamage, AbsurdSizesAreRefused) {
   std::string image = ContainerBuilder().add(kPtxEntry, 75, 0x8000, "packed").build();
   ContainerBuilder::put<uint32_t>(&image, 16 + 16, 6);           // compressed size
   ContainerBuilder::put<uint64_t>(&image, 16 + 56, 1ull << 62);  // uncompressed size
+  std::vector<Image> images;
+  std::string text, why;
+  ASSERT_TRUE(parse_images(image.data(), image.size(), &images, &why));
+  EXPECT_FALSE(ptx_text(images[0], &text, &why));
+  ContainerBuilder::put<uint32_t>(&image, 16 + 16, 60);  // more than there is
   EXPECT_FALSE(Exact(image).parses());
   ContainerBuilder::put<uint64_t>(&image, 8, ~0ull - 8);  // body: header + body overflows
   EXPECT_FALSE(Exact(image).passes());

@@ -212,7 +212,7 @@ TEST_F(Images, TextReachesTheDriver) {
   protocol::Reply reply;
   ASSERT_EQ(guest_channel_->replies().wait(slot, &reply, int64_t{testing::kHangMs} * 1'000'000),
             protocol::WaitResult::kReady);
-  EXPECT_EQ(reply.result, CUDA_ERROR_NOT_SUPPORTED) << "the double has no modules";
+  EXPECT_EQ(reply.result, CUDA_SUCCESS) << "the double loads any text";
   EXPECT_EQ(guest_->synchronize(), 0) << "and the session goes on";
 }
 

@@ -1,0 +1,49 @@
+// Parser and passes on hostile text.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/ptx_script.h"
+
+#include <algorithm>
+
+#include "softgpu/passes/kernel.h"
+#include "softgpu/ptx/parser.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+void require(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void check_place(std::string_view text, const Diagnostic& error) {
+  require(!error.text.empty());
+  require(error.line >= 1 && error.column >= 1);
+  require(error.line <= std::count(text.begin(), text.end(), '\n') + 1);
+}
+
+}  // namespace
+
+bool run_ptx_script(std::string_view text) {
+  ptx::Module module;
+  Diagnostic error;
+  if (!ptx::parse_module(text, &module, &error)) {
+    check_place(text, error);
+    return false;
+  }
+  for (const ptx::Function& function : module.functions) {
+    if (!function.is_kernel || function.is_declaration) continue;
+    Kernel kernel;
+    Diagnostic why;
+    if (!build_kernel(module, function, &kernel, &why)) {
+      check_place(text, why);
+      continue;
+    }
+    for (const bool full_rows : {false, true}) {
+      Kernel copy = kernel;
+      analyse(&copy, {full_rows, 32});
+      find_affine(&copy, {full_rows, 32});
+    }
+  }
+  return true;
+}
+
+}  // namespace vgpu::softgpu

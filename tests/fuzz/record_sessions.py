@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# Records what the test applications write into their rings, as the session fuzzer's corpus.
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: record_sessions.py --build BUILD [--into tests/fuzz/corpus/session]
+
+To be run again when records change their layout. Long sessions are cut: the fuzzer looks at the
+first part of an input only. To drop what adds nothing, merge afterwards:
+session_fuzz -merge=1 NEW OLD.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "apps"))
+import run_app  # pylint: disable=import-error,wrong-import-position
+
+APPS = ["vecadd", "matmul", "reduce", "histogram", "streams", "devprop", "fault", "oom",
+        "many_threads", "driver_errors", "driver_ptx", "big_copy"]
+BYTES_MAX = 24000
+RUN_SECONDS_MAX = 60
+
+
+def record(build, server, app, recorder):
+    """The session's bytes; empty when the program left none."""
+    with tempfile.NamedTemporaryFile() as out:
+        env = run_app.environment(
+            build, LD_PRELOAD=f"{recorder}:{build / 'lib/guest/libcuda.so.1'}",
+            VGPU_SERVER=server.address, VGPU_RECORD_INTO=out.name)
+        subprocess.run([str(build / "tests/apps" / app)], env=env, timeout=RUN_SECONDS_MAX,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+        return pathlib.Path(out.name).read_bytes()
+
+
+def cut(session):
+    """The whole records that fit into BYTES_MAX; a record begins with its length."""
+    end = 1
+    while end + 4 <= len(session):
+        length = int.from_bytes(session[end:end + 4], "little")
+        if end + length > min(len(session), BYTES_MAX):
+            break
+        end += length
+    return session[:end]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--into", type=pathlib.Path, default=HERE / "corpus/session")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    recorder = build / "lib/fuzz/libsession_recorder.so"
+    arguments.into.mkdir(parents=True, exist_ok=True)
+    with run_app.Server(build) as server:
+        for app in APPS:
+            if not os.access(build / "tests/apps" / app, os.X_OK):
+                print(f"{app}: not built, left out")
+                continue
+            session = record(build, server, app, recorder)
+            print(f"{app}: {len(session)} bytes")
+            if session:
+                (arguments.into / f"recorded-{app}").write_bytes(cut(session))
+
+
+if __name__ == "__main__":
+    main()
