@@ -10,14 +10,9 @@
 #include <vector>
 
 #include "backend.h"
+#include "kernel_text.h"
 
 namespace vgpu::conformance {
-
-// Kernels: fill(out, n, value): out[i] = value; add(data, n, value): data[i] += value;
-// where(out): out[global thread] = block << 16 | thread, over three dimensions;
-// gate(flag): waits until *flag (host memory) is not 0; poke(address): stores a 1 there;
-// sum(out, in): dynamic shared memory of one block. Global: .global u32 counter = 7.
-extern const char* const kKernels;
 
 // The device's primary context is current.
 class ContextTest : public ::testing::Test {

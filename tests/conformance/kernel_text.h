@@ -9,6 +9,13 @@
 
 namespace vgpu::conformance {
 
+// The suite's own module. Kernels:
+// fill(out, n, value): out[i] = value; add(data, n, value): data[i] += value;
+// where(out): out[global thread] = block << 16 | thread, over three dimensions;
+// gate(flag): waits until *flag (host memory) is not 0; poke(address): stores a 1 there;
+// sum(out, in): dynamic shared memory of one block. Global: .global u32 counter = 7.
+extern const char* const kKernels;
+
 // A module's first lines, for every device since Volta, and `rest`.
 std::string ptx_module(std::string_view rest);
 

@@ -3,10 +3,7 @@
 #include <cstdlib>
 
 #include "table.h"
-
-namespace vgpu::conformance {
-extern const char kKernels[];
-}
+#include "tests/conformance/kernel_text.h"
 
 namespace vgpu::fidelity {
 namespace {
