@@ -5,8 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backend.h"
@@ -136,6 +138,11 @@ class Event {
  private:
   CUevent event_ = nullptr;
 };
+
+// A file of this process's own, so that back ends may be tested side by side.
+inline std::string temporary_path(const char* name) {
+  return ::testing::TempDir() + "vgpu-" + std::to_string(::getpid()) + "-" + name;
+}
 
 // A handle that nobody gave out: aligned, and readable, so that a look behind it shows nothing.
 template <typename Handle>

@@ -174,7 +174,7 @@ TEST_F(ImageTest, DamagedCode) {
 }
 
 TEST_F(ImageTest, FromFiles) {
-  const std::string path = ::testing::TempDir() + "vgpu_image_test.fatbin";
+  const std::string path = temporary_path("image.fatbin");
   const std::string image = zstd_container(fill_module(90));
   std::ofstream(path, std::ios::binary) << image;
   CUmodule module = nullptr;

@@ -91,7 +91,7 @@ TEST_F(ModuleTest, ErrorLog) {
 }
 
 TEST_F(ModuleTest, FromFile) {
-  const std::string path = ::testing::TempDir() + "vgpu_module_test.ptx";
+  const std::string path = temporary_path("module.ptx");
   std::ofstream(path) << kKernels;
   CUmodule module = nullptr;
   EXPECT_OK(cuModuleLoad(&module, path.c_str()));
