@@ -257,6 +257,13 @@ Emitter::Value* Emitter::special(const std::string& name) {
       name == "%cluster_ctarank" || name == "%is_explicit_cluster") {
     return i32(0);
   }
+  if (name.rfind("%clusterid.", 0) == 0) return special("%ctaid" + name.substr(10));
+  if (name.rfind("%nclusterid.", 0) == 0) return special("%nctaid" + name.substr(11));
+  if (name == "%aggr_smem_size") return special("%total_smem_size");
+  if (name.rfind("%pm", 0) == 0 || name.rfind("%reserved_smem", 0) == 0 ||
+      name.rfind("%current_graph", 0) == 0) {
+    return i64(0);
+  }
   if (name.rfind("%cluster_nctaid", 0) == 0 || name == "%cluster_nctarank") return i32(1);
   refuse({0, 0, "special register '" + name + "' is not supported"});
   return i32(0);

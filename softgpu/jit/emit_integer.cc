@@ -28,12 +28,16 @@ Emitter::Value* Emitter::product(const Instruction& in, const Type& t) {
   unify(&a, &b);
   if (!wide && !high && !(in.opcode == "mul24" || in.opcode == "mad24")) return b_.CreateMul(a, b);
   if (in.opcode == "mul24" || in.opcode == "mad24") {
-    Value* eight = shaped(int_type(32), a)->isVectorTy() ? splat(i32(8)) : i32(8);
+    llvm::Type* product_type = shaped(int_type(64), a);
     auto cut = [&](Value* v) {
-      v = b_.CreateShl(v, eight);
-      return t.kind == 's' ? b_.CreateAShr(v, eight) : b_.CreateLShr(v, eight);
+      Value* up = b_.CreateShl(v, llvm::ConstantInt::get(v->getType(), 8));
+      Value* eight = llvm::ConstantInt::get(v->getType(), 8);
+      return t.kind == 's' ? b_.CreateSExt(b_.CreateAShr(up, eight), product_type)
+                           : b_.CreateZExt(b_.CreateLShr(up, eight), product_type);
     };
-    return b_.CreateMul(cut(a), cut(b));
+    Value* p = b_.CreateMul(cut(a), cut(b));
+    if (high) p = b_.CreateLShr(p, llvm::ConstantInt::get(product_type, 16));
+    return b_.CreateTrunc(p, a->getType());
   }
   llvm::Type* type = shaped(int_type(t.bits * 2u), a);
   auto extend = [&](Value* v) {
@@ -185,14 +189,14 @@ void Emitter::bit_count(const Instruction& in) {
   set(in.operands[0], b_.CreateZExtOrTrunc(r, shaped(int_type(32), r)));
 }
 
-// bfe d, a, pos, len;  bfi d, a, b, pos, len;  bmsk d, pos, len
+// bfe d, a, pos, len;  bfi d, a, b, pos, len
 void Emitter::bit_field(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
-  const bool insert = in.opcode == "bfi", make = in.opcode == "bmsk";
-  const size_t at = make ? 1 : insert ? 3 : 2;
+  const bool insert = in.opcode == "bfi";
+  const size_t at = insert ? 3 : 2;
   Value *pos = source(in, at, {'u', 32}), *len = source(in, at + 1, {'u', 32});
-  Value* a = make ? pos : source(in, 1, t);
+  Value* a = source(in, 1, t);
   Value* b = insert ? source(in, 2, t) : a;
   unify(&pos, &len, &a);
   if (is_vector(a) != is_vector(b)) {
@@ -210,9 +214,7 @@ void Emitter::bit_field(const Instruction& in) {
   Value* ones = b_.CreateSub(b_.CreateShl(number(1), l), number(1));
   Value* mask = b_.CreateShl(ones, p);
   Value* result;
-  if (make) {
-    result = mask;
-  } else if (insert) {
+  if (insert) {
     Value* field = b_.CreateAnd(b_.CreateShl(b_.CreateZExt(a, wide), p), mask);
     result = b_.CreateOr(b_.CreateAnd(b_.CreateZExt(b, wide), b_.CreateNot(mask)), field);
   } else if (t.kind ==
@@ -228,45 +230,6 @@ void Emitter::bit_field(const Instruction& in) {
   set(in.operands[0], b_.CreateTrunc(result, shaped(int_type(t.bits), a)));
 }
 
-void Emitter::permute_bytes(const Instruction& in) {
-  if (in.modifiers.size() > 1) return unsupported(in, "a special mode");
-  const Type t{'b', 32};
-  Value *a = source(in, 1, t), *b = source(in, 2, t), *s = source(in, 3, t);
-  unify(&a, &b, &s);
-  llvm::Type* wide = shaped(int_type(64), a);
-  Value* both = b_.CreateOr(b_.CreateZExt(a, wide),
-                            b_.CreateShl(b_.CreateZExt(b, wide), llvm::ConstantInt::get(wide, 32)));
-  Value* selector = b_.CreateZExt(s, wide);
-  auto number = [&](uint64_t v) { return llvm::ConstantInt::get(wide, v); };
-  Value* result = number(0);
-  for (uint64_t i = 0; i < 4; ++i) {
-    Value* pick = b_.CreateAnd(b_.CreateLShr(selector, number(i * 4)), number(15));
-    Value* by = b_.CreateShl(b_.CreateAnd(pick, number(7)), number(3));
-    Value* byte = b_.CreateAnd(b_.CreateLShr(both, by), number(255));
-    Value* sign = b_.CreateMul(b_.CreateLShr(byte, number(7)), number(255));
-    byte = b_.CreateSelect(b_.CreateICmpUGT(pick, number(7)), sign, byte);
-    result = b_.CreateOr(result, b_.CreateShl(byte, number(i * 8)));
-  }
-  set(in.operands[0], b_.CreateTrunc(result, shaped(int_type(32), a)));
-}
-
-void Emitter::lop3(const Instruction& in) {
-  const Type t{'b', 32};
-  if (in.operands.size() != 5) return unsupported(in);
-  Value *a = source(in, 1, t), *b = source(in, 2, t), *c = source(in, 3, t);
-  unify(&a, &b, &c);
-  const auto table = static_cast<uint64_t>(in.operands[4].integer);
-  Value* result = llvm::Constant::getNullValue(a->getType());
-  for (unsigned i = 0; i < 8; ++i) {
-    if ((table >> i & 1) == 0) continue;
-    Value* x = (i & 4) != 0 ? a : b_.CreateNot(a);
-    Value* y = (i & 2) != 0 ? b : b_.CreateNot(b);
-    Value* z = (i & 1) != 0 ? c : b_.CreateNot(c);
-    result = b_.CreateOr(result, b_.CreateAnd(x, b_.CreateAnd(y, z)));
-  }
-  set(in.operands[0], result);
-}
-
 void Emitter::absolute(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
@@ -280,25 +243,6 @@ void Emitter::negate(const Instruction& in) {
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   if (t.is_real()) return real(in);
   set(in.operands[0], b_.CreateNeg(source(in, 1, t)));
-}
-
-// dp4a.atype.btype d, a, b, c: four products of bytes, added to c
-void Emitter::dot_product(const Instruction& in) {
-  Type ta, tb;
-  if (!in.type_from_end(1, &ta) || !in.type_from_end(0, &tb) || in.opcode != "dp4a")
-    return unsupported(in);
-  const Type t{'b', 32};
-  Value *a = source(in, 1, t), *b = source(in, 2, t), *c = source(in, 3, t);
-  unify(&a, &b, &c);
-  auto byte = [&](Value* v, unsigned i, bool is_signed) {
-    v = b_.CreateShl(v, llvm::ConstantInt::get(v->getType(), 24 - 8 * i));
-    Value* n = llvm::ConstantInt::get(v->getType(), 24);
-    return is_signed ? b_.CreateAShr(v, n) : b_.CreateLShr(v, n);
-  };
-  for (unsigned i = 0; i < 4; ++i) {
-    c = b_.CreateAdd(c, b_.CreateMul(byte(a, i, ta.kind == 's'), byte(b, i, tb.kind == 's')));
-  }
-  set(in.operands[0], c);
 }
 
 // sad d, a, b, c = c + |a - b|

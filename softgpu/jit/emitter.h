@@ -106,12 +106,25 @@ class Emitter {
   void funnel_shift(const Instruction&);
   void bit_count(const Instruction&);
   void bit_field(const Instruction&);
-  void permute_bytes(const Instruction&);
-  void lop3(const Instruction&);
   void absolute(const Instruction&);
   void negate(const Instruction&);
-  void dot_product(const Instruction&);
   void sad(const Instruction&);
+
+  // emit_bits.cc
+  void bit_mask(const Instruction&);
+  void permute_bytes(const Instruction&);
+  Value* permute_selector(const std::string& mode, Value* c);
+  void lop3(const Instruction&);
+  void find_nth_set(const Instruction&);
+  void dot_product(const Instruction&);
+
+  // emit_video.cc
+  void video(const Instruction&);
+  void video_lanes(const Instruction& in, unsigned count);
+  Value* video_operand(const Operand& o, const Type& t);
+  Value* video_operation(const Instruction& in, Value* a, Value* b);
+  Value* video_clamp(Value* v, unsigned bits, bool is_signed);
+  Value* video_accumulate(const Instruction& in, Value* r, Value* c, bool is_signed);
 
   // emit_carry.cc: chains through the carry flag
   void carry_add_sub(const Instruction&);

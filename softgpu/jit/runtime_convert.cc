@@ -124,10 +124,29 @@ void decode_all(float* out, const uint32_t* in, uint32_t code, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) out[i] = decode(in[i], f);
 }
 
+// The place of the n-th set bit of `mask` counted from `base`: upwards for n > 0, downwards for
+// n < 0, the bit itself for 0. All ones when there is none.
+void find_nth(uint32_t* out, const uint32_t* mask, const uint32_t* base, const int32_t* offset,
+              uint32_t, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    out[i] = ~0u;
+    int64_t n = offset[i];
+    const int64_t step = n < 0 ? -1 : 1;
+    if (n == 0) n = (base[i] < 32 && (mask[i] >> base[i] & 1) != 0) ? 1 : 33;
+    if (n < 0) n = -n;
+    for (int64_t at = base[i]; at >= 0 && at < 32; at += step) {
+      if ((mask[i] >> at & 1) == 0 || --n > 0) continue;
+      out[i] = static_cast<uint32_t>(at);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_convert_symbols() {
-  static const RuntimeSymbol kSymbols[] = {{"sg_encode", reinterpret_cast<void*>(encode_all)},
+  static const RuntimeSymbol kSymbols[] = {{"sg_find_nth", reinterpret_cast<void*>(find_nth)},
+                                           {"sg_encode", reinterpret_cast<void*>(encode_all)},
                                            {"sg_decode", reinterpret_cast<void*>(decode_all)}};
   return kSymbols;
 }

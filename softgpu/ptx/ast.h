@@ -71,6 +71,7 @@ struct Operand {
   bool is_double = false;   // kFloat written as 0d…
   bool negated = false;     // !p
   std::string symbol;       // kSpecial, kSymbol, and the base of kAddress
+  std::string selector;     // kRegister of video instructions: "b0", "h1", "b3210"
   std::vector<Operand> elements;
 };
 

@@ -80,7 +80,7 @@ Token::Kind read_token(Cursor* c, std::string_view* text) {
     // A directive ends at the next dot: .reg.b16 is two words.
     while ((in_word(c->peek()) && !(first == '.' && c->peek() == '.')) ||
            (c->peek() == ':' && c->peek(1) == ':' &&
-            std::isalpha(static_cast<unsigned char>(c->peek(2))) != 0)) {
+            std::isalnum(static_cast<unsigned char>(c->peek(2))) != 0)) {
       if (c->peek() == ':') c->advance();
       c->advance();
     }

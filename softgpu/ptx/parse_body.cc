@@ -12,10 +12,11 @@ constexpr int kRegistersMax = 1 << 20;
 
 bool is_special(const std::string& name) {
   static const char* const kPrefixes[] = {
-      "%tid",         "%ntid",    "%ctaid",        "%nctaid",     "%laneid",  "%lanemask",
-      "%warpid",      "%nwarpid", "%smid",         "%nsmid",      "%gridid",  "%clock",
-      "%globaltimer", "%envreg",  "%dynamic_smem", "%total_smem", "%cluster", "%ncluster",
-      "%is_explicit", "%pm",      "%aggr_smem"};
+      "%tid",        "%ntid",       "%ctaid",         "%nctaid",       "%laneid",
+      "%lanemask",   "%warpid",     "%nwarpid",       "%smid",         "%nsmid",
+      "%gridid",     "%clock",      "%globaltimer",   "%envreg",       "%dynamic_smem",
+      "%total_smem", "%cluster",    "%ncluster",      "%is_explicit",  "%pm",
+      "%aggr_smem",  "%nclusterid", "%reserved_smem", "%current_graph"};
   for (const char* prefix : kPrefixes) {
     if (name.rfind(prefix, 0) == 0) return true;
   }
@@ -235,6 +236,10 @@ Operand Parser::operand() {
     o.kind = Operand::Kind::kSink;
   } else if ((o.reg = find_register(name)) >= 0) {
     o.kind = Operand::Kind::kRegister;
+  } else if (size_t dot = name.find('.', 1);
+             dot != std::string::npos && (o.reg = find_register(name.substr(0, dot))) >= 0) {
+    o.kind = Operand::Kind::kRegister;
+    o.selector = name.substr(dot + 1);
   } else if (is_special(name)) {
     o.kind = Operand::Kind::kSpecial;
     o.symbol = name;
