@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "softgpu/exec/warp_context.h"
+#include "softgpu/jit/fragment.h"
 #include "softgpu/passes/kernel.h"
 #include "softgpu/program.h"
 
@@ -117,6 +118,17 @@ class Emitter {
   void lop3(const Instruction&);
   void find_nth_set(const Instruction&);
   void dot_product(const Instruction&);
+
+  // emit_matrix.cc
+  void mma(const Instruction&);
+  void wmma(const Instruction&);
+  void matrix_product(const Instruction& in, const MatrixShape& s, MatrixType a, MatrixType b,
+                      MatrixType c, MatrixType d, uint32_t flags);
+  void move_tiles(const Instruction&);
+  void transpose_tile(const Instruction&);
+  Value* pass_fragment(const Operand& o, unsigned bits);
+  Value* fragment_room(const Operand& o, unsigned bits);
+  void take_fragment(const Operand& o, Value* slot, unsigned bits);
 
   // emit_video.cc
   void video(const Instruction&);

@@ -144,6 +144,9 @@ void find_nth(uint32_t* out, const uint32_t* mask, const uint32_t* base, const i
 
 }  // namespace
 
+uint32_t encode_small_float(double v, uint32_t format) { return encode(v, Format(format)); }
+float decode_small_float(uint32_t bits, uint32_t format) { return decode(bits, Format(format)); }
+
 std::span<const RuntimeSymbol> runtime_convert_symbols() {
   static const RuntimeSymbol kSymbols[] = {{"sg_find_nth", reinterpret_cast<void*>(find_nth)},
                                            {"sg_encode", reinterpret_cast<void*>(encode_all)},

@@ -29,4 +29,8 @@ inline constexpr uint32_t kFormatHalf = small_format(5, 10, SmallTop::kIeee),
                           kFormatE2m1 = small_format(2, 1, SmallTop::kNumbers),
                           kFormatE8m0 = small_format(8, 0, SmallTop::kExponent);
 
+// runtime_convert.cc. The pattern of v in the format, with its rounding; the value of a pattern.
+uint32_t encode_small_float(double v, uint32_t format);
+float decode_small_float(uint32_t bits, uint32_t format);
+
 }  // namespace vgpu::softgpu

@@ -93,6 +93,10 @@ class Divergence {
       return in.opcode[0] != 'b' && in.operands.size() > 2 && operand_diverges(in.operands[2]);
     }
     if (in.opcode == "elect" || in.opcode == "call") return true;
+    if (in.opcode == "mma" || in.opcode == "wmma" || in.opcode == "ldmatrix" ||
+        in.opcode == "movmatrix") {
+      return true;  // each lane has other elements
+    }
     if (in.guard >= 0 && k_->divergent[in.guard]) return true;
     for (size_t i = 1; i < in.operands.size(); ++i) {
       if (operand_diverges(in.operands[i])) return true;

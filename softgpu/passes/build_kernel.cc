@@ -175,7 +175,12 @@ bool has_destination(const Instruction& in) {
   static const std::set<std::string> kNone = {
       "st",      "red",       "bra",      "ret",       "exit", "trap", "brkpt",   "membar",
       "fence",   "nanosleep", "prefetch", "prefetchu", "call", "cp",   "pmevent", "griddepcontrol",
-      "discard", "sust",      "sured"};
+      "discard", "sust",      "sured",    "stmatrix",  "setmaxnreg", "applypriority"};
+  if (in.opcode == "wmma" && in.has("store")) return false;
+  if (in.opcode == "mbarrier") {
+    return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&
+           (in.has("arrive") || in.has("arrive_drop") || !in.has("expect_tx"));
+  }
   if (in.opcode == "bar" || in.opcode == "barrier") return in.has("red");
   return kNone.count(in.opcode) == 0;
 }

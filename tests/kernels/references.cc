@@ -4,6 +4,7 @@
 #include <map>
 
 #include "kernel_file.h"
+#include "small_float.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -47,11 +48,49 @@ void add_128(const Parameters& p, Buffer* d) {
   }
 }
 
+// Lane l of tile t: elements 2(l%4) and 2(l%4)+1 of row l/4. Rows of 8 halves, tile after tile.
+uint32_t tile_word(const uint16_t* a, uint32_t tile, uint32_t lane, bool transposed) {
+  const uint32_t i = lane / 4, j = lane % 4 * 2;
+  auto at = [&](uint32_t row, uint32_t column) {
+    return uint32_t{a[tile * 64 + (transposed ? column * 8 + row : row * 8 + column)]};
+  };
+  return at(i, j) | at(i, j + 1) << 16;
+}
+void tiles(const Parameters& p, Buffer* d, bool transposed) {
+  for (uint32_t i = 0; i < d->count; ++i)
+    d->as<uint32_t>()[i] = tile_word(input(p, "a").as<uint16_t>(), i % 4, i / 4, transposed);
+}
+void tiles_plain(const Parameters& p, Buffer* d) { tiles(p, d, false); }
+void tiles_transposed(const Parameters& p, Buffer* d) { tiles(p, d, true); }
+void tile_moved(const Parameters& p, Buffer* d) {
+  for (uint32_t i = 0; i < d->count; ++i)
+    d->as<uint32_t>()[i] = tile_word(input(p, "a").as<uint16_t>(), 0, i, true);
+}
+
+// D = A B + C, 16 x 16: A by rows, B by columns
+void wmma_product(const Parameters& p, Buffer* d) {
+  const uint16_t *a = input(p, "a").as<uint16_t>(), *b = input(p, "b").as<uint16_t>();
+  for (uint32_t i = 0; i < 16; ++i) {
+    for (uint32_t j = 0; j < 16; ++j) {
+      double sum = input(p, "c").as<float>()[i * 16 + j];
+      for (uint32_t k = 0; k < 16; ++k)
+        sum += decode(a[i * 16 + k], kHalf) * decode(b[j * 16 + k], kHalf);
+      d->as<float>()[i * 16 + j] = static_cast<float>(sum);
+    }
+  }
+}
+
 }  // namespace
 
 bool apply_reference(const std::string& name, const Parameters& parameters, Buffer* out) {
   static const std::map<std::string, void (*)(const Parameters&, Buffer*)> kReferences = {
-      {"add_first_n", add_first_n}, {"collatz", collatz}, {"add_128", add_128}};
+      {"add_first_n", add_first_n},
+      {"collatz", collatz},
+      {"add_128", add_128},
+      {"tiles_plain", tiles_plain},
+      {"tiles_transposed", tiles_transposed},
+      {"tile_moved", tile_moved},
+      {"wmma_product", wmma_product}};
   auto it = kReferences.find(name);
   if (it == kReferences.end()) return false;
   it->second(parameters, out);

@@ -1,0 +1,156 @@
+// Tensor operations: fragments go to the runtime as arrays of 32 lanes.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "softgpu/jit/emitter.h"
+#include "softgpu/jit/fragment.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+// ".m16n8k16" among the modifiers.
+bool shape_of(const ptx::Instruction& in, MatrixShape* shape) {
+  for (const std::string& m : in.modifiers) {
+    if (std::sscanf(m.c_str(), "m%un%uk%u", &shape->rows, &shape->columns, &shape->k) == 3)
+      return true;
+  }
+  return false;
+}
+
+std::vector<MatrixType> types_of(const ptx::Instruction& in) {
+  std::vector<MatrixType> types;
+  for (const std::string& m : in.modifiers) {
+    const MatrixType t = matrix_type(m);
+    if (t != MatrixType::kNone) types.push_back(t);
+  }
+  return types;
+}
+
+std::vector<ptx::Operand> elements_of(const ptx::Operand& o) {
+  return o.kind == ptx::Operand::Kind::kVector ? o.elements : std::vector<ptx::Operand>{o};
+}
+
+uint32_t packed(const MatrixShape& s) { return s.rows | s.columns << 8 | s.k << 16; }
+
+bool known_shape(const MatrixShape& s, MatrixType a) {
+  const uint32_t each = register_bits(a) / matrix_bits(a);
+  return (s.rows == 8 || s.rows == 16) && s.columns == 8 && s.k <= 256 && s.k % (4 * each) == 0;
+}
+
+}  // namespace
+
+// The registers of a fragment in memory, 32 lanes of each one behind the other.
+Emitter::Value* Emitter::pass_fragment(const Operand& o, unsigned bits) {
+  const auto elements = elements_of(o);
+  llvm::Type* one = vector_of(int_type(bits));
+  auto* slot = stack_slot(llvm::ArrayType::get(one, elements.size()));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    Value* v = splat(get(elements[i], {'b', static_cast<uint8_t>(bits)}));
+    b_.CreateStore(v, b_.CreateConstInBoundsGEP2_32(slot->getAllocatedType(), slot, 0, i));
+  }
+  return slot;
+}
+
+Emitter::Value* Emitter::fragment_room(const Operand& o, unsigned bits) {
+  const size_t count = elements_of(o).size();
+  return stack_slot(llvm::ArrayType::get(vector_of(int_type(bits)), count));
+}
+
+void Emitter::take_fragment(const Operand& o, Value* slot, unsigned bits) {
+  const auto elements = elements_of(o);
+  llvm::Type* one = vector_of(int_type(bits));
+  llvm::Type* all = llvm::ArrayType::get(one, elements.size());
+  for (size_t i = 0; i < elements.size(); ++i)
+    set(elements[i], b_.CreateLoad(one, b_.CreateConstInBoundsGEP2_32(all, slot, 0, i)));
+}
+
+// mma.sync.aligned.shape.row.col[.satfinite][.op.popc].dtype.atype.btype.ctype d, a, b, c
+void Emitter::mma(const Instruction& in) {
+  MatrixShape s;
+  const auto t = types_of(in);
+  if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
+  if (!shape_of(in, &s) || t.size() != 4 || in.has("sp") || in.has("sp::ordered_metadata") ||
+      in.has("block_scale") || in.operands.size() != 4)
+    return unsupported(in);
+  if (!known_shape(s, t[1]) || matrix_bits(t[1]) != matrix_bits(t[2])) return unsupported(in);
+  if (s.k == 4 && t[1] == MatrixType::kF16) return unsupported(in, "a shape of compute_70");
+  const Fragment a = operand_fragment(s.rows, s.k, t[1]), b = operand_fragment(8, s.k, t[2]);
+  const Fragment c = result_fragment(s.rows, 8, t[3]), d = result_fragment(s.rows, 8, t[0]);
+  const uint32_t counts[4] = {d.registers, a.registers, b.registers, c.registers};
+  for (size_t i = 0; i < 4; ++i) {
+    if (elements_of(in.operands[i]).size() != counts[i]) return unsupported(in, "its registers");
+  }
+  matrix_product(in, s, t[1], t[2], t[3], t[0], 0);
+}
+
+void Emitter::matrix_product(const Instruction& in, const MatrixShape& s, MatrixType a,
+                             MatrixType b, MatrixType c, MatrixType d, uint32_t flags) {
+  flags |= (in.has("xor") ? 1u : 0u) | (in.has("satfinite") ? 2u : 0u);
+  const uint32_t types = static_cast<uint32_t>(a) | static_cast<uint32_t>(b) << 8 |
+                         static_cast<uint32_t>(c) << 16 | static_cast<uint32_t>(d) << 24;
+  Value* out = fragment_room(in.operands[0], register_bits(d));
+  call_helper(
+      "sg_mma", b_.getVoidTy(),
+      {i32(packed(s)), i32(types), i32(flags), pass_fragment(in.operands[1], register_bits(a)),
+       pass_fragment(in.operands[2], register_bits(b)),
+       pass_fragment(in.operands[3], register_bits(c)), out});
+  take_fragment(in.operands[0], out, register_bits(d));
+}
+
+// wmma.load.a|b|c…, wmma.store.d…, wmma.mma…
+void Emitter::wmma(const Instruction& in) {
+  MatrixShape s;
+  const auto t = types_of(in);
+  if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
+  if (!shape_of(in, &s) || t.empty()) return unsupported(in);
+  if (in.has("mma")) {
+    // Of halves only the types of d and c are written.
+    if (t.size() == 2)
+      return matrix_product(in, s, MatrixType::kF16, MatrixType::kF16, t[1], t[0], 4);
+    if (t.size() != 4) return unsupported(in);
+    return matrix_product(in, s, t[1], t[2], t[3], t[0], 4);
+  }
+  const bool stores = in.has("store");
+  const Operand& fragment = in.operands[stores ? 1 : 0];
+  const Operand& place = in.operands[stores ? 0 : 1];
+  const uint32_t kind = in.has("a") ? 0 : in.has("b") ? 1 : 2;
+  const bool by_columns = in.has("col");
+  const uint32_t line = kind == 2                   ? (by_columns ? s.rows : s.columns)
+                        : (kind == 0) == by_columns ? (kind == 0 ? s.rows : s.columns)
+                                                    : s.k;
+  Value* stride = in.operands.size() > 2 ? get(in.operands[2], {'b', 32}) : i32(line);
+  const uint32_t code = static_cast<uint32_t>(t[0]) | kind << 8 | (by_columns ? 1u << 16 : 0u);
+  const auto count = static_cast<uint32_t>(elements_of(fragment).size());
+  Value* addresses = spill(lanes_of(address(place, in)));
+  const unsigned bits = register_bits(t[0]);
+  Value* slot = stores ? pass_fragment(fragment, bits) : fragment_room(fragment, bits);
+  call_helper(stores ? "sg_wmma_store" : "sg_wmma_load", b_.getVoidTy(),
+              {i32(packed(s)), i32(code), i32(count), addresses, spill(stride), slot});
+  if (!stores) take_fragment(fragment, slot, bits);
+}
+
+// ldmatrix and stmatrix of 8 x 8 tiles of 16 bits: each lane gives the address of one row.
+void Emitter::move_tiles(const Instruction& in) {
+  const bool stores = in.opcode == "stmatrix";
+  if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
+  if (!in.has("m8n8") || !in.has("b16")) return unsupported(in);
+  const Operand& fragment = in.operands[stores ? 1 : 0];
+  const auto count = static_cast<uint32_t>(elements_of(fragment).size());
+  if (count != (in.has("x4") ? 4u : in.has("x2") ? 2u : 1u)) return unsupported(in);
+  Value* addresses = spill(lanes_of(address(in.operands[stores ? 0 : 1], in)));
+  Value* slot = stores ? pass_fragment(fragment, 32) : fragment_room(fragment, 32);
+  call_helper(stores ? "sg_store_tiles" : "sg_load_tiles", b_.getVoidTy(),
+              {i32(count), i32(in.has("trans") ? 1 : 0), addresses, slot});
+  if (!stores) take_fragment(fragment, slot, 32);
+}
+
+// movmatrix.sync.aligned.m8n8.trans.b16 d, a
+void Emitter::transpose_tile(const Instruction& in) {
+  if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
+  if (!in.has("m8n8") || !in.has("b16")) return unsupported(in);
+  Value* out = fragment_room(in.operands[0], 32);
+  call_helper("sg_transpose_tile", b_.getVoidTy(), {pass_fragment(in.operands[1], 32), out});
+  take_fragment(in.operands[0], out, 32);
+}
+
+}  // namespace vgpu::softgpu
