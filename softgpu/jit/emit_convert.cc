@@ -67,10 +67,31 @@ void Emitter::slct(const Instruction& in) {
   set(in.operands[0], b_.CreateSelect(p, a, b));
 }
 
+// Whether addresses lie in the module's constants, or in the kernel's parameters.
+Emitter::Value* Emitter::in_constants(Value* v, bool constants) {
+  Value* inside = llvm::Constant::getNullValue(shaped(int_type(1), v));
+  auto add = [&](Value* base, uint64_t bytes) {
+    Value* size = i64(bytes);
+    if (is_vector(v)) base = splat(base), size = splat(size);
+    inside = b_.CreateOr(inside, b_.CreateICmpULT(b_.CreateSub(v, base), size));
+  };
+  if (!constants) {
+    add(context_field(offsetof(WarpContext, params), int_type(64)), kernel_.function.param_bytes);
+    return inside;
+  }
+  for (const auto& [name, variable] : kernel_.module->variables) {
+    const uint64_t at = variable.space == ptx::Space::kConst && resolver_ ? resolver_(name) : 0;
+    if (at != 0) add(i64(at), variable.bytes);
+  }
+  return inside;
+}
+
 void Emitter::isspacep(const Instruction& in) {
   Value* v = get(in.operands[1], {'u', 64});
   const bool shared = in.has("shared") || in.has("shared::cta");
   const size_t field = shared ? offsetof(WarpContext, shared) : offsetof(WarpContext, local);
+  if (in.has("const") || in.has("param") || in.has("param::entry"))
+    return set(in.operands[0], in_constants(v, in.has("const")));
   if (!shared && !in.has("local") && !in.has("global")) return unsupported(in);
   auto inside = [&](size_t base_field, Value* bytes) {
     Value* base = context_field(base_field, int_type(64));

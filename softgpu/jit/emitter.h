@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "softgpu/exec/warp_context.h"
+#include "softgpu/jit/atomic_op.h"
 #include "softgpu/jit/fragment.h"
 #include "softgpu/passes/kernel.h"
 #include "softgpu/program.h"
@@ -181,6 +182,7 @@ class Emitter {
   void selp(const Instruction&);
   void slct(const Instruction&);
   void isspacep(const Instruction&);
+  Value* in_constants(Value* v, bool constants);
 
   // emit_compare.cc
   void setp(const Instruction&);
@@ -246,6 +248,19 @@ class Emitter {
 
   // emit_atomic.cc, emit_warp.cc, emit_call.cc
   void atomic(const Instruction&);
+  static uint32_t small_atomic(const Type& t);
+  Value* atomic_operand(const Operand& o, const Type& t);
+  Value* atomic_element(const Instruction& in, const Type& t, AtomicOp op, const Address& a,
+                        Value* value, Value* second);
+
+  // emit_async.cc: copies that are done at once, and mbarriers
+  void async_copy(const Instruction&);
+  void bulk_copy(const Instruction&);
+  void mbarrier(const Instruction&);
+  void cache_policy(const Instruction&);
+  void map_to_block(const Instruction&);
+  Value* place_in(const Operand& o, bool shared);  // <lanes x i64> in memory
+  Value* mbarrier_call(uint32_t op, Value* addresses, Value* value);
   void shuffle(const Instruction&);
   void vote(const Instruction&);
   void activemask(const Instruction&);

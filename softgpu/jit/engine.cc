@@ -45,6 +45,7 @@ void define_runtime(llvm::orc::LLJIT* jit) {
   add(runtime_texture_symbols());
   add(runtime_surface_symbols());
   add(runtime_matrix_symbols());
+  add(runtime_async_symbols());
   auto c_function = [&](const char* name, void* address) {
     symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
                                            llvm::JITSymbolFlags::Exported};

@@ -94,8 +94,8 @@ class Divergence {
     }
     if (in.opcode == "elect" || in.opcode == "call") return true;
     if (in.opcode == "mma" || in.opcode == "wmma" || in.opcode == "ldmatrix" ||
-        in.opcode == "movmatrix") {
-      return true;  // each lane has other elements
+        in.opcode == "movmatrix" || in.opcode == "mbarrier") {
+      return true;  // each lane has other elements; each arrival has its own state
     }
     if (in.guard >= 0 && k_->divergent[in.guard]) return true;
     for (size_t i = 1; i < in.operands.size(); ++i) {

@@ -173,9 +173,12 @@ void link_blocks(Kernel* k) {
 
 bool has_destination(const Instruction& in) {
   static const std::set<std::string> kNone = {
-      "st",      "red",       "bra",      "ret",       "exit", "trap", "brkpt",   "membar",
-      "fence",   "nanosleep", "prefetch", "prefetchu", "call", "cp",   "pmevent", "griddepcontrol",
-      "discard", "sust",      "sured",    "stmatrix",  "setmaxnreg", "applypriority"};
+      "st",         "red",          "bra",      "ret",
+      "exit",       "trap",         "brkpt",    "membar",
+      "fence",      "nanosleep",    "prefetch", "prefetchu",
+      "call",       "cp",           "pmevent",  "griddepcontrol",
+      "discard",    "sust",         "sured",    "stmatrix",
+      "setmaxnreg", "applypriority"};
   if (in.opcode == "wmma" && in.has("store")) return false;
   if (in.opcode == "mbarrier") {
     return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&
