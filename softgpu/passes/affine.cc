@@ -141,8 +141,7 @@ class Affine {
   }
 
   Fact evaluate(const Instruction& in, const Type& type) const {
-    if (in.has("cc") || in.has("sat") || type.kind == 'f' || type.kind == 'h' || type.kind == 'g' ||
-        type.bits < 32)
+    if (in.has("cc") || in.has("sat") || type.is_real() || type.is_pair() || type.bits < 32)
       return {kNot, 0};
     const std::string& op = in.opcode;
     const auto& o = in.operands;
@@ -183,8 +182,14 @@ class Affine {
       if (plain && !guarded && !k_->masked[b].test(r) && in.type_from_end(0, &type))
         next = evaluate(in, type);
       if (in.guard >= 0 && next.stride != kNot && writes_[r] == 1) next = {kNot, 0};
+      if (!holds_integers(r)) next = {kNot, 0};  // lanes are made by adding
       merge(r, next);
     }
+  }
+
+  bool holds_integers(int r) const {
+    const Type& t = k_->function.registers[r].type;
+    return (t.kind == 'b' || t.kind == 'u' || t.kind == 's') && t.bits >= 32;
   }
 
   // All writes of a register must agree on the stride.
