@@ -51,6 +51,8 @@ inline constexpr uint64_t kSlabBytesMin = 64 * 1024;
 inline constexpr uint64_t kSlabBytesMax = 1u << 30;
 inline constexpr uint32_t kStagingAlignBytes =
     256;  // offsets of staged blobs, so that copies are aligned
+// Behind this offset a slab starts over when it can: as much as the caches hold well.
+inline constexpr uint64_t kStagingWarmBytes = 1 << 20;
 inline constexpr uint32_t kStagingEntriesMax = 4096;  // allocations in flight; the next one waits
 
 // --- control messages

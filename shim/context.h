@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/slot_map.h"
+#include "base/spin_mutex.h"
 #include "shim/objects.h"
-#include "shim/spin_mutex.h"
 
 namespace vgpu::shim {
 

@@ -15,7 +15,6 @@ using shim::enter;
 using shim::HostBlock;
 using shim::HostMemory;
 using shim::Session;
-using shim::SpinMutex;
 
 namespace {
 

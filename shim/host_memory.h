@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 
+#include "base/spin_mutex.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "protocol/limits.h"
-#include "shim/spin_mutex.h"
 
 namespace vgpu::shim {
 

@@ -6,30 +6,32 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/stream_copy.h"
+
 namespace vgpu::shim {
 namespace {
 
-// A quarter of the slab at most, so that filling and copying overlap.
-uint64_t piece_bytes(uint64_t slab_bytes) {
-  constexpr uint64_t kPieceBytesMax = uint64_t{1} << 20;
-  return std::min(kPieceBytesMax, slab_bytes / 4);
+// What goes through a slab at a time: guest and worker copy different pieces at the same time, so a
+// copy is cut in four, as far as pieces are worth their records and stay in the caches.
+uint64_t piece_bytes(uint64_t slab_bytes, uint64_t bytes) {
+  constexpr uint64_t kPieceBytesMin = uint64_t{32} << 10, kPieceBytesMax = uint64_t{256} << 10;
+  const uint64_t quarter = (bytes / 4 + protocol::kPageBytes - 1) & ~(protocol::kPageBytes - 1);
+  return std::min(std::clamp(quarter, kPieceBytesMin, kPieceBytesMax), slab_bytes / 4);
 }
 
 // One piece through the up-slab for work in `stream`, in a record that `write` completes and
-// writes.
+// writes. Others may write records while the piece is filled.
 template <typename Write>
 bool send_piece(Session& session, uint64_t stream, const std::byte* from, uint64_t bytes,
                 Write&& write) {
   protocol::GuestChannel& channel = session.channel();
-  std::lock_guard lock(channel.lock());
-  if (!session.still_there(stream)) return false;
   const protocol::Staging::Piece piece = channel.allocate_up(bytes);
   if (!piece.ok()) return false;
-  std::memcpy(channel.up_slab().data() + piece.offset, from, bytes);
-  const uint64_t number = write(piece.offset);
-  if (number == 0) return false;
-  channel.up_staging().bind_open(number);
-  return true;
+  stream_copy(channel.up_slab().data() + piece.offset, from, bytes);
+  std::lock_guard lock(channel.lock());
+  const uint64_t number = session.still_there(stream) ? write(piece.offset) : 0;
+  channel.bind_up(piece, number);
+  return number != 0;
 }
 
 // Pieces of one copy from the device that are on their way.
@@ -41,9 +43,14 @@ struct Flight {
 
 class Download {
  public:
-  Download(Session& session, Context* context, std::byte* to, uint64_t from,
+  Download(Session& session, Context* context, std::byte* to, uint64_t from, uint64_t bytes,
            const StreamRef& stream)
-      : session_(session), context_(context), to_(to), from_(from), stream_(stream) {}
+      : session_(session),
+        context_(context),
+        to_(to),
+        from_(from),
+        stream_(stream),
+        streams_(bytes >= kStreamBytesMin) {}
 
   // Asks for one more piece. False when there is no room for it now (only if others are on their
   // way) or at all.
@@ -79,8 +86,8 @@ class Download {
     protocol::Reply reply;
     const CUresult result = session_.finish(flight.slot, &reply);
     if (result == CUDA_SUCCESS) {
-      std::memcpy(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset,
-                  flight.bytes);
+      take(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset,
+           flight.bytes);
     }
     session_.channel().release_down(flight.piece);
     return result;
@@ -90,11 +97,22 @@ class Download {
   static constexpr uint32_t kFlights = 4;
 
  private:
+  // More than the caches hold goes past them.
+  static constexpr uint64_t kStreamBytesMin = uint64_t{16} << 20;
+  void take(std::byte* to, const std::byte* from, uint64_t bytes) const {
+    if (streams_) {
+      stream_copy(to, from, bytes);
+    } else {
+      line_copy(to, from, bytes);
+    }
+  }
+
   Session& session_;
   Context* context_;
   std::byte* to_;
   uint64_t from_;
   const StreamRef& stream_;
+  const bool streams_;
   Flight flights_[kFlights];
   uint32_t first_ = 0, count_ = 0;
 };
@@ -114,7 +132,7 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
                ? CUDA_SUCCESS
                : session.lost();
   }
-  const uint64_t step = piece_bytes(session.channel().up_slab().size());
+  const uint64_t step = piece_bytes(session.channel().up_slab().size(), bytes);
   for (uint64_t done = 0; done < bytes; done += step) {
     args.destination = to + done;
     args.bytes = std::min(step, bytes - done);
@@ -133,8 +151,8 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
 CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from,
                            uint64_t bytes, const StreamRef& stream) {
   session.stats().bytes_from_device += bytes;
-  Download download(session, context, static_cast<std::byte*>(to), from, stream);
-  const uint64_t step = piece_bytes(session.channel().down_slab().size());
+  Download download(session, context, static_cast<std::byte*>(to), from, bytes, stream);
+  const uint64_t step = piece_bytes(session.channel().down_slab().size(), bytes);
   CUresult result = CUDA_SUCCESS;
   uint64_t asked = 0;
   while (asked < bytes || download.count() > 0) {
@@ -152,7 +170,7 @@ CUresult stage_from_device(Session& session, Context* context, void* to, uint64_
 CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image,
                      uint64_t bytes) {
   const auto* source = static_cast<const std::byte*>(image);
-  const uint64_t step = piece_bytes(session.channel().up_slab().size());
+  const uint64_t step = piece_bytes(session.channel().up_slab().size(), bytes);
   wire::ImageChunkArgs args;
   args.upload = upload;
   args.total = bytes;

@@ -3,19 +3,17 @@
 #include "protocol/ring/doorbell.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 namespace vgpu::protocol {
 namespace {
 
-// Spinning on the only CPU keeps the peer from running at all. Asked once: the answer changes
-// rarely, and only speed hangs on it.
+// Spinning on the only CPU keeps the peer from running at all. How many the machine has, not how
+// many we may use: the peer may be bound to others. Asked once; only speed hangs on it.
 bool several_cpus() {
-  static const bool several = [] {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) >= 2;
-  }();
+  static const bool several = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
   return several;
 }
 
@@ -35,8 +33,13 @@ int64_t SpinBudget::budget_ns(uint32_t peer_cpu) const {
   return budget_ns_;
 }
 
-void SpinBudget::hit() { budget_ns_ = std::min(budget_ns_ * 2, kSpinNsMax); }
-
-void SpinBudget::miss() { budget_ns_ = std::max(budget_ns_ / 2, kSpinNsMin); }
+void SpinBudget::end(int64_t now_ns) {
+  const int64_t waited = now_ns - began_ns_;
+  if (waited <= kSpinNsMax) {
+    budget_ns_ = std::min(std::max(budget_ns_, 2 * waited), kSpinNsMax);
+  } else {
+    budget_ns_ = std::max(budget_ns_ / 2, kSpinNsMin);
+  }
+}
 
 }  // namespace vgpu::protocol

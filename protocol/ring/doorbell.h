@@ -14,8 +14,8 @@
 namespace vgpu::protocol {
 
 // How a waiter spends its time. kAdaptive is the rule of the product: spin only when the peer was
-// last seen on another CPU, for a budget that halves on a miss and doubles on a hit. The other two
-// are for tests: they make the sleeping or the spinning path certain.
+// last seen on another CPU, for a budget that follows how long waits last. The other two are for
+// tests: they make the sleeping or the spinning path certain.
 enum class SpinMode : uint8_t { kAdaptive, kNever, kForever };
 
 enum class WaitResult : uint8_t {
@@ -32,13 +32,18 @@ class SpinBudget {
 
   // Nanoseconds to spin now, given the CPU on which the peer was seen last; INT64_MAX = for ever.
   int64_t budget_ns(uint32_t peer_cpu) const;
-  void hit();
-  void miss();
   SpinMode mode() const { return mode_; }
+
+  // A wait began, and it is over, by spinning or by sleeping. Waits that spinning could have ended
+  // raise the budget above what they took, however they ended: two sides that both sleep would
+  // otherwise keep each other's waits too long for a small budget for ever. Longer ones halve it.
+  void begin(int64_t now_ns) { began_ns_ = now_ns; }
+  void end(int64_t now_ns);
 
  private:
   SpinMode mode_;
   int64_t budget_ns_ = kSpinNsStart;
+  int64_t began_ns_ = 0;
 };
 
 // Monotonic nanoseconds.
@@ -74,28 +79,37 @@ inline void ring_doorbell(std::atomic<uint32_t>* sleeping) {
   }
 }
 
+// Looks at `ready` for as long as about 32 pauses take.
+template <typename Ready>
+bool spin_briefly(const std::atomic<bool>& dead, Ready ready) {
+  for (int i = 0; i < 32; ++i) {
+    if (ready() || dead.load(std::memory_order_relaxed)) return true;
+    cpu_pause();
+  }
+  return false;
+}
+
 // Spins while `ready` says no, within the budget. Returns whether it became ready (or `dead` was
-// set).
+// set); if not, the caller sleeps and then says budget->end(). What is over within a fraction of a
+// microsecond asks no clock.
 template <typename Ready>
 bool spin_until(SpinBudget* budget, const std::atomic<uint32_t>& peer_cpu,
                 const std::atomic<bool>& dead, int64_t deadline_ns, Ready ready) {
   const int64_t budget_ns = budget->budget_ns(peer_cpu.load(std::memory_order_relaxed));
-  if (budget_ns == 0) return false;
-  const int64_t start = now_ns();
-  for (;;) {
-    for (int i = 0; i < 32; ++i) {
-      if (ready() || dead.load(std::memory_order_relaxed)) {
-        budget->hit();
-        return true;
-      }
-      cpu_pause();
+  if (budget_ns != 0 && spin_briefly(dead, ready)) return true;
+  int64_t now = now_ns();
+  const int64_t start = now;
+  budget->begin(start);
+  while (now - start < budget_ns && now < deadline_ns) {
+    const bool over = spin_briefly(dead, ready);
+    now = now_ns();
+    if (over) {
+      budget->end(now);
+      return true;
     }
-    const int64_t now = now_ns();
-    if (now - start >= budget_ns || now >= deadline_ns) break;
     if (budget->mode() == SpinMode::kForever)
       sched_yield();  // so that the mode ends on one CPU as well
   }
-  budget->miss();
   return false;
 }
 
@@ -109,7 +123,7 @@ WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
   if (ready()) return WaitResult::kReady;
   if (dead.load(std::memory_order_acquire)) return WaitResult::kDead;
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
-  spin_until(budget, peer_cpu, dead, deadline, ready);
+  if (spin_until(budget, peer_cpu, dead, deadline, ready) && ready()) return WaitResult::kReady;
   for (;;) {
     if (ready()) break;
     if (dead.load(std::memory_order_acquire)) return WaitResult::kDead;
@@ -120,6 +134,7 @@ WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
     if (!ready() && !dead.load(std::memory_order_relaxed)) futex_wait(sleeping, 1, left);
     sleeping->store(0, std::memory_order_relaxed);
   }
+  budget->end(now_ns());
   return WaitResult::kReady;
 }
 

@@ -56,6 +56,7 @@ WaitResult ReplyPool::wait(uint32_t slot_index, Reply* reply, int64_t timeout_ns
   const auto done = [&] { return slot.state.load(std::memory_order_acquire) == kReplyDone; };
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
   if (!done()) spin_until(&budgets_[slot_index], *worker_cpu_, dead_, deadline, done);
+  const bool sleeps = !done();
   while (!done()) {
     uint32_t state = kReplyArmed;
     slot.state.compare_exchange_strong(state, kReplySleeping, std::memory_order_seq_cst);
@@ -68,6 +69,7 @@ WaitResult ReplyPool::wait(uint32_t slot_index, Reply* reply, int64_t timeout_ns
     if (timeout_ns >= 0 && left <= 0) return WaitResult::kTimeout;
     futex_wait(&slot.state, kReplySleeping, left);
   }
+  if (sleeps) budgets_[slot_index].end(now_ns());
   reply->result = slot.result;
   const uint32_t bytes = slot.payload_bytes;  // read once
   reply->payload_bytes = bytes <= kReplyPayloadBytesMax ? bytes : 0;

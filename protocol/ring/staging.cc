@@ -13,7 +13,11 @@ Staging::Piece Staging::allocate(uint64_t bytes) {
   if (empty()) head_ = tail_ = 0;  // so that the largest piece fits whenever nothing is in flight
   const uint64_t rounded = (bytes + kStagingAlignBytes - 1) & ~uint64_t{kStagingAlignBytes - 1};
   uint64_t start = tail_;
-  if (start % slab_bytes_ + rounded > slab_bytes_) start += slab_bytes_ - start % slab_bytes_;
+  const uint64_t place = start % slab_bytes_;
+  const uint64_t next_lap = start - place + slab_bytes_;
+  const bool low_is_free = next_lap + rounded - head_ <= slab_bytes_;
+  if (place + rounded > slab_bytes_ || (place >= kStagingWarmBytes && low_is_free))
+    start = next_lap;
   if (start + rounded - head_ > slab_bytes_) return {};
   tail_ = start + rounded;
   const uint64_t ticket = next_ticket_++;
@@ -21,9 +25,8 @@ Staging::Piece Staging::allocate(uint64_t bytes) {
   return Piece{start % slab_bytes_, ticket};
 }
 
-void Staging::bind_open(uint64_t sequence) {
-  if (open_ticket_ < first_ticket_) open_ticket_ = first_ticket_;
-  for (; open_ticket_ != next_ticket_; ++open_ticket_) entry(open_ticket_).sequence = sequence;
+void Staging::bind(uint64_t ticket, uint64_t sequence) {
+  if (ticket >= first_ticket_ && ticket < next_ticket_) entry(ticket).sequence = sequence;
 }
 
 void Staging::pop_free(uint64_t through_sequence) {

@@ -14,12 +14,13 @@ namespace vgpu::protocol {
 // the caller holds a lock (the channel's for the up-slab, its own for the down-slab). Allocates
 // nothing after construction.
 //
-//   up:    allocate, copy in, write the record, bind_open(sequence);
-//   retire_through(value(kSlabRetired)) down:  allocate, write the record, wait for the reply, copy
-//   out, release(ticket)
+//   up:    allocate, copy in, write the record, bind(ticket, sequence);
+//          retire_through(value(kSlabRetired))
+//   down:  allocate, write the record, wait for the reply, copy out, release(ticket)
 //
 // Space comes back in the order in which it was given: a piece that is not yet free holds back
-// those behind it.
+// those behind it. Low offsets are used again as soon as they are free, so that what streams
+// through the slab stays in the caches and touches few pages.
 class Staging {
  public:
   struct Piece {
@@ -34,8 +35,8 @@ class Staging {
   // bytes_max().
   Piece allocate(uint64_t bytes);
 
-  // All pieces allocated since the last call belong to the record with this sequence number.
-  void bind_open(uint64_t sequence);
+  // The piece belongs to the record with this sequence number.
+  void bind(uint64_t ticket, uint64_t sequence);
 
   // Frees the pieces of all records up to `sequence`.
   void retire_through(uint64_t sequence);
@@ -43,8 +44,8 @@ class Staging {
   // Frees one piece by hand.
   void release(uint64_t ticket);
 
-  // The record whose retirement frees space next; 0 when nothing bound is in flight (the oldest
-  // piece then waits for release).
+  // The record whose retirement frees space next; 0 when the oldest piece is not bound (it waits
+  // for bind or release) and when there is none.
   uint64_t oldest_sequence() const;
 
   bool empty() const { return first_ticket_ == next_ticket_; }
@@ -67,7 +68,6 @@ class Staging {
   uint64_t tail_ = 0;  // position behind the newest
   uint64_t first_ticket_ = 1;
   uint64_t next_ticket_ = 1;
-  uint64_t open_ticket_ = 1;  // first ticket that bind_open has not seen
   std::vector<Entry> entries_;
 };
 

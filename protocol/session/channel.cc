@@ -37,15 +37,35 @@ Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transpo
 
 Staging::Piece GuestChannel::allocate_up(uint64_t bytes) {
   if (bytes == 0 || bytes > up_.bytes_max()) return {};
+  std::unique_lock hold(lock_);
   for (;;) {
-    if (Staging::Piece piece = up_.allocate(bytes); piece.ok()) return piece;
+    if (dead()) return {};
     up_.retire_through(semaphores_.value(Semaphore::kSlabRetired));
     if (Staging::Piece piece = up_.allocate(bytes); piece.ok()) return piece;
-    const uint64_t oldest = up_.oldest_sequence();
-    if (oldest == 0) return {};  // held by pieces that no record names yet: waiting would not help
-    producer_.publish();         // the record that frees space must be seen
-    if (semaphores_.wait(Semaphore::kSlabRetired, oldest) != WaitResult::kReady) return {};
+    if (const uint64_t oldest = up_.oldest_sequence(); oldest != 0) {
+      producer_.publish();  // the record that frees space must be seen
+      hold.unlock();
+      if (semaphores_.wait(Semaphore::kSlabRetired, oldest) != WaitResult::kReady) return {};
+    } else {
+      // Another thread fills the oldest piece: nothing retires before it has written its record.
+      hold.unlock();
+      const auto bound = [&] {
+        std::lock_guard again(lock_);
+        return up_.empty() || up_.oldest_sequence() != 0;
+      };
+      if (semaphores_.wait_for_guest(bound) != WaitResult::kReady) return {};
+    }
+    hold.lock();
   }
+}
+
+void GuestChannel::bind_up(const Staging::Piece& piece, uint64_t sequence) {
+  if (sequence != 0) {
+    up_.bind(piece.ticket, sequence);
+  } else {
+    up_.release(piece.ticket);
+  }
+  semaphores_.wake_guest_waiters();
 }
 
 Staging::Piece GuestChannel::allocate_down(uint64_t bytes, bool wait) {

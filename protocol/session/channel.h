@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/spin_mutex.h"
 #include "protocol/ring/consumer.h"
 #include "protocol/ring/layout.h"
 #include "protocol/ring/producer.h"
@@ -24,18 +25,19 @@ class GuestChannel {
   static Result<std::unique_ptr<GuestChannel>> open(std::unique_ptr<Transport> transport,
                                                     SpinMode spin = SpinMode::kAdaptive);
 
-  std::mutex& lock() { return lock_; }
+  SpinMutex& lock() { return lock_; }
   Producer& producer() { return producer_; }             // under lock()
-  Staging& up_staging() { return up_; }                  // under lock()
   ReplyPool& replies() { return replies_; }              // thread-safe
   SemaphoreReader& semaphores() { return semaphores_; }  // thread-safe
   std::span<std::byte> up_slab() const { return view_.up_slab(); }
   std::span<std::byte> down_slab() const { return view_.down_slab(); }
   Transport& transport() { return *transport_; }
 
-  // Room in the up-slab: retires what is past, waits for more. Under `held`, which is lock() and
-  // stays held. Not ok(): the channel is dead or bytes is more than the slab.
+  // Room in the up-slab: retires what is past, waits for more. Without lock(), so that others go on
+  // while the caller waits and fills the piece. Then, under lock(), bind_up says which record reads
+  // it; 0: none will. Not ok(): the channel is dead or bytes is more than the slab.
   Staging::Piece allocate_up(uint64_t bytes);
+  void bind_up(const Staging::Piece& piece, uint64_t sequence);
 
   // Room in the down-slab. A thread that holds none may wait for it (`wait`); one that holds some
   // asks without waiting, or two such threads could wait for each other. Not ok(): no room, dead,
@@ -57,9 +59,9 @@ class GuestChannel {
 
   std::unique_ptr<Transport> transport_;
   ChannelView view_;
-  std::mutex lock_;
+  SpinMutex lock_;
   Producer producer_;
-  Staging up_;
+  Staging up_;            // under lock_
   std::mutex down_lock_;  // guards down_; never taken together with lock_
   Staging down_;
   ReplyPool replies_;

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <deque>
 
+#include "base/spin_mutex.h"
 #include "shim/memory/address_index.h"
 #include "shim/memory/block_pool.h"
 #include "shim/memory/free_lists.h"
-#include "shim/spin_mutex.h"
 
 namespace vgpu::shim {
 

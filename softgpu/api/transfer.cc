@@ -8,10 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/stream_copy.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::softgpu {
 namespace {
+
+constexpr uint64_t kStreamBytesMin = 4096;
 
 void move(uint64_t destination, uint64_t source, uint64_t bytes) {
   std::memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), bytes);
@@ -91,6 +94,13 @@ CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t 
     } else {
       return copy_staged(context, destination, source, bytes, stream);
     }
+  }
+  // As a device that writes the host's memory: past the caches, for another core to read.
+  if (from == PointerSide::kDevice && to == PointerSide::kPinnedHost && bytes >= kStreamBytesMin) {
+    return run_on_stream(context, stream, bytes, wait, [=] {
+      stream_copy(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source),
+                  bytes);
+    });
   }
   return run_on_stream(context, stream, bytes, wait, [=] { move(destination, source, bytes); });
 }

@@ -12,7 +12,7 @@
 namespace vgpu::softgpu {
 
 inline constexpr uint64_t kInlineBytesMax =
-    64 << 10;  // an asynchronous copy up to this size may run in the caller
+    512 << 10;  // an asynchronous copy up to this size may run in the caller
 inline constexpr uint64_t kStagingBytesMax =
     64 << 20;  // larger pageable copies wait instead of being staged
 

@@ -2,6 +2,7 @@
 // time-out that could hide a loss, so a lost wake-up is a hang, which ctest reports.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
@@ -89,6 +90,27 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Adaptive", SpinMode::kAdaptive, SpinMode::kAdaptive, 0},
                     Case{"AdaptiveDelays", SpinMode::kAdaptive, SpinMode::kAdaptive, 50}),
     [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+// The CPU number of a peer that runs elsewhere.
+uint32_t another_cpu() { return this_cpu() + 1; }
+
+TEST(SpinBudget, FollowsHowLongWaitsLast) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "nobody spins on one CPU";
+  SpinBudget budget;
+  const auto waited = [&](int64_t ns) {
+    budget.begin(1000);
+    budget.end(1000 + ns);
+    return budget.budget_ns(another_cpu());
+  };
+  for (int i = 0; i < 20; ++i) waited(2'000'000);
+  EXPECT_EQ(budget.budget_ns(another_cpu()), kSpinNsMin);
+  // Both sides slept, so the answer took longer than the small budget: spinning would have paid.
+  EXPECT_EQ(waited(8'000), 16'000);
+  EXPECT_EQ(waited(500), 16'000);
+  EXPECT_EQ(waited(40'000), kSpinNsMax);
+  EXPECT_EQ(waited(kSpinNsMax + 1), kSpinNsMax / 2);
+  EXPECT_EQ(budget.budget_ns(this_cpu()), 0) << "a peer on our own CPU waits for us";
+}
 
 // The producer's sleep: a tiny ring that is always full.
 TEST(FullRing, SleepingProducerIsAlwaysWoken) {

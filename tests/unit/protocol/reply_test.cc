@@ -41,7 +41,7 @@ void call_many(GuestChannel* guest, uint64_t seed, int calls) {
     ASSERT_LT(slot, kReplySlots);
     const uint64_t value = seed * 1'000'000 + static_cast<uint64_t>(i);
     {
-      std::lock_guard<std::mutex> hold(guest->lock());
+      std::lock_guard hold(guest->lock());
       ASSERT_NE(write_record(&guest->producer(), 77, Args{value}, {}, slot), 0u);
     }
     Reply reply;

@@ -1,10 +1,10 @@
-// The contended half of the shim's lock.
+// The contended half of the lock.
 // SPDX-License-Identifier: Apache-2.0
-#include "shim/spin_mutex.h"
+#include "base/spin_mutex.h"
 
 #include "base/futex.h"
 
-namespace vgpu::shim {
+namespace vgpu {
 
 void SpinMutex::lock_slow() {
   constexpr int kSpins = 200;  // about as long as the longest usual section
@@ -24,4 +24,4 @@ void SpinMutex::lock_slow() {
 
 void SpinMutex::wake() { futex_wake(&word_, 1); }
 
-}  // namespace vgpu::shim
+}  // namespace vgpu

@@ -1,12 +1,12 @@
-// The shim's lock: a few spins, then a futex. Safe to hold in a stranger's process: no allocation,
+// A lock: a few spins, then a futex. Safe to hold in a stranger's process: no allocation,
 // no destructor. SPDX-License-Identifier: Apache-2.0
-#ifndef VGPU_SHIM_SPIN_MUTEX_H_
-#define VGPU_SHIM_SPIN_MUTEX_H_
+#ifndef VGPU_BASE_SPIN_MUTEX_H_
+#define VGPU_BASE_SPIN_MUTEX_H_
 
 #include <atomic>
 #include <cstdint>
 
-namespace vgpu::shim {
+namespace vgpu {
 
 // BasicLockable. Words: 0 free, 1 held, 2 held and somebody sleeps. Not recursive. Meant for
 // sections of some hundred nanoseconds; whoever must wait for the device lets go first.
@@ -33,6 +33,6 @@ class SpinMutex {
   std::atomic<uint32_t> word_{0};
 };
 
-}  // namespace vgpu::shim
+}  // namespace vgpu
 
-#endif  // VGPU_SHIM_SPIN_MUTEX_H_
+#endif  // VGPU_BASE_SPIN_MUTEX_H_
