@@ -68,6 +68,8 @@ Session::Remains Session::take_from(Context* context) {
     if (each->context == context && each->ready.load(std::memory_order_acquire)) ids.push_back(id);
   });
   for (uint64_t id : ids) remains.modules.push_back(*modules_.modules.take(id));
+  remains.arrays = take_arrays(&arrays_, context);
+  memory_->discharge(remains.arrays.charged);
   context->dirty.clear();
   context->legacy.dirty = false;
   return remains;
@@ -79,6 +81,7 @@ void Session::destroy_remains(const DriverTable& driver, Remains* remains) {
   remains->streams.clear();
   for (const auto& module : remains->modules) (void)driver.cuModuleUnload(module->module);
   remains->modules.clear();
+  destroy_arrays(driver, &remains->arrays);
 }
 
 // A primary context that was reset begins a new life: libraries outlive it, their variables do not.

@@ -136,6 +136,17 @@ CUresult DeviceMemory::free(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
+bool DeviceMemory::charge(uint64_t bytes) {
+  if (!quota_.take(bytes)) return false;
+  publish_used();
+  return true;
+}
+
+void DeviceMemory::discharge(uint64_t bytes) {
+  quota_.give(bytes);
+  publish_used();
+}
+
 void DeviceMemory::release_all() {
   for (Handle handle : small_) (void)driver_->cuMemRelease(handle);
   for (Handle handle : large_) (void)driver_->cuMemRelease(handle);

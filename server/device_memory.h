@@ -51,6 +51,11 @@ class DeviceMemory {
   // CUDA_ERROR_INVALID_ADDRESS_SPACE when `address` is not of allocate().
   CUresult free(CUdeviceptr address);
 
+  // Memory that the driver places itself (arrays), within the quota. False, and nothing is taken,
+  // when the quota does not reach that far.
+  bool charge(uint64_t bytes);
+  void discharge(uint64_t bytes);
+
   // Memory of a module, which the driver placed; not counted.
   void add_global(uint64_t address, uint64_t bytes) { owned_.merge(address, bytes); }
   // Whether all of a range is memory that this guest may copy to and from.

@@ -15,6 +15,7 @@
 
 #include "protocol/session/channel.h"
 #include "server/admission.h"
+#include "server/array.h"
 #include "server/completion.h"
 #include "server/device_memory.h"
 #include "server/handles.h"
@@ -99,6 +100,7 @@ class Session {
   Stream* find_stream(uint64_t id);
   HandleTable<Stream>& streams() { return streams_; }
   HandleTable<EventEntry>& events() { return events_; }
+  ArrayTables& arrays() { return arrays_; }
 
   // --- work for streams (work.cc)
   // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
@@ -145,6 +147,7 @@ class Session {
     std::vector<std::unique_ptr<EventEntry>> events;
     std::vector<std::shared_ptr<Module>> modules;
     std::vector<LanePoint> lanes;
+    ArrayRemains arrays;
   };
   Remains take_from(Context* context);
   static void destroy_remains(const DriverTable& driver, Remains* remains);
@@ -213,6 +216,7 @@ class Session {
   HandleTable<Stream> streams_;
   HandleTable<EventEntry> events_;
   ModuleTable modules_;
+  ArrayTables arrays_;
   Context* bound_ = nullptr;
   AddressSet host_memory_;
   std::map<uint64_t, uint64_t> host_blocks_;

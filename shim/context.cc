@@ -54,6 +54,7 @@ void forget_objects(Session& session, Context* context) {
     for (const uint64_t id : events) session.events.remove(id);
   }
   forget_modules(session, context);
+  session.arrays().forget(context);
   context->unordered_streams.store(0, std::memory_order_relaxed);
   session.memory().free_all_of(context->id);
 }

@@ -55,7 +55,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  const uint64_t used = session->memory().used();
+  const uint64_t used = session->memory().used() + session->arrays().bytes();
   if (total != nullptr) *total = session->memory().total();
   if (free != nullptr)
     *free = session->memory().total() - std::min(used, session->memory().total());

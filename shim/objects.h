@@ -22,6 +22,8 @@ enum HandleTag : uint64_t {
   kFunctionTag = 6,  // never on the wire
   kKernelTag = 7,    // never on the wire
   kUploadTag = 8,
+  kArrayTag = 9,
+  kMipmappedArrayTag = 10,
 };
 
 inline constexpr uint64_t kLegacyStreamId = 1;

@@ -11,6 +11,7 @@
 
 #include "protocol/session/handshake.h"
 #include "protocol/wire/encoder.h"
+#include "shim/array_table.h"
 #include "shim/context.h"
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
@@ -43,6 +44,7 @@ class Session : public MemoryPort {
   ContextTable& contexts() { return contexts_; }
   DeviceMemory& memory() { return *memory_; }
   HostMemory& host_memory() { return host_memory_; }
+  ArrayTable& arrays() { return arrays_; }
   Stats& stats() { return stats_; }
   Progress& progress() { return progress_; }
 
@@ -173,6 +175,7 @@ class Session : public MemoryPort {
   std::unique_ptr<protocol::GuestChannel> channel_;
   ContextTable contexts_;
   HostMemory host_memory_;
+  ArrayTable arrays_;
   std::unique_ptr<DeviceMemory> memory_;
   Stats stats_;
   Progress progress_;

@@ -1,0 +1,245 @@
+// Boxes: staged through the slabs, or between two ends that the worker reaches. And fills of rows.
+// SPDX-License-Identifier: Apache-2.0
+#include "api/geometry/rect.h"
+#include "server/array.h"
+#include "server/work.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+namespace {
+
+// Bytes behind a record travel inside the driver's own queue, so they fill it faster.
+constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32_t>(bytes / 256); }
+
+enum EndKind : uint32_t { kMemory = 1, kArray = 2, kHost = 3 };
+
+struct Extent {
+  uint64_t width, height, depth;
+};
+
+struct End {
+  uint32_t kind;
+  uint64_t memory, pitch, rows, x, y, z;
+};
+
+// Whether width * height * depth is `bytes`, which is not 0.
+bool extent_is(const Extent& e, uint64_t bytes) {
+  uint64_t rows = 0, product = 0;
+  return bytes != 0 && !__builtin_mul_overflow(e.height, e.depth, &rows) &&
+         !__builtin_mul_overflow(e.width, rows, &product) && product == bytes;
+}
+
+// Bytes of memory that a box spans; false when that is no number, or rows overlap.
+bool span_of(const Extent& e, const End& end, uint64_t* span) {
+  const uint64_t pitch = end.pitch != 0 ? end.pitch : e.width;
+  const uint64_t rows = end.rows != 0 ? end.rows : e.height;
+  uint64_t slice = 0, slices = 0, last_row = 0;
+  return pitch >= e.width && rows >= e.height && !__builtin_mul_overflow(pitch, rows, &slice) &&
+         !__builtin_mul_overflow(slice, e.depth - 1, &slices) &&
+         !__builtin_mul_overflow(pitch, e.height - 1, &last_row) &&
+         !__builtin_add_overflow(slices, last_row, span) &&
+         !__builtin_add_overflow(*span, e.width, span);
+}
+
+struct Driven {  // one end as CUDA_MEMCPY3D has it
+  CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+  uint64_t address = 0, pitch = 0, rows = 0, x = 0, y = 0, z = 0;
+  CUarray array = nullptr;
+};
+
+// nullptr, or why the guest may not copy there.
+const char* resolve(Session& session, const Stream& stream, const Extent& e, const End& end,
+                    Driven* out) {
+  if (end.kind == kArray) {
+    const Array* array = session.arrays().arrays.find(end.memory);
+    if (array == nullptr || array->context != stream.context) return "unknown array";
+    RectCopy box;
+    box.width = e.width;
+    box.height = e.height;
+    box.depth = e.depth;
+    RectSide side;
+    side.x = end.x;
+    side.y = end.y;
+    side.z = end.z;
+    if (check_in_array(box, side, array->shape) != CUDA_SUCCESS) return "box outside the array";
+    out->type = CU_MEMORYTYPE_ARRAY;
+    out->array = array->handle;
+    out->x = end.x;
+    out->y = end.y;
+    out->z = end.z;
+    return nullptr;
+  }
+  uint64_t span = 0;
+  if (!span_of(e, end, &span)) return "box";
+  const bool ours = end.kind == kMemory ? session.memory().owns(end.memory, span)
+                    : end.kind == kHost ? session.host_memory().contains(end.memory, span)
+                                        : false;
+  if (!ours) return "not the guest's memory";
+  out->type = end.kind == kHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  out->address = end.memory;
+  out->pitch = end.pitch;
+  out->rows = end.rows;
+  return nullptr;
+}
+
+Driven packed(const void* bytes, const Extent& e) {
+  Driven d;
+  d.type = CU_MEMORYTYPE_HOST;
+  d.address = reinterpret_cast<uint64_t>(bytes);
+  d.pitch = e.width;
+  d.rows = e.height;
+  return d;
+}
+
+CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,
+             const Extent& e) {
+  CUDA_MEMCPY3D copy = {};
+  copy.dstMemoryType = to.type;
+  copy.dstHost = reinterpret_cast<void*>(to.address);
+  copy.dstDevice = to.address;
+  copy.dstArray = to.array;
+  copy.dstPitch = to.pitch;
+  copy.dstHeight = to.rows;
+  copy.dstXInBytes = to.x;
+  copy.dstY = to.y;
+  copy.dstZ = to.z;
+  copy.srcMemoryType = from.type;
+  copy.srcHost = reinterpret_cast<const void*>(from.address);
+  copy.srcDevice = from.address;
+  copy.srcArray = from.array;
+  copy.srcPitch = from.pitch;
+  copy.srcHeight = from.rows;
+  copy.srcXInBytes = from.x;
+  copy.srcY = from.y;
+  copy.srcZ = from.z;
+  copy.WidthInBytes = e.width;
+  copy.Height = e.height;
+  copy.Depth = e.depth;
+  return driver.cuMemcpy3DAsync_v2(&copy, stream);
+}
+
+}  // namespace
+
+bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
+                         const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  const Extent extent{args.width, args.height, args.depth};
+  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
+  Driven to;
+  const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
+  const char* why = end.kind == kHost ? "kind" : resolve(session, *stream, extent, end, &to);
+  if (why != nullptr) return session.malformed(record, why);
+  session.admission().admit(copy_cost(args.bytes));
+  if (!record.blob().empty()) {
+    if (record.blob().size() != args.bytes) return session.malformed(record, "blob size");
+    return session.submit(
+        stream, record,
+        [to, extent](const DriverTable& driver, CUstream handle, const std::byte* blob) {
+          return run(driver, handle, to, packed(blob, extent), extent);
+        },
+        {.weight = inline_weight(args.bytes), .blob = record.blob().bytes});
+  }
+  const auto piece =
+      protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
+  if (!piece) return session.malformed(record, "slab range");
+  const bool goes_on =
+      session.submit(stream, record,
+                     [to, extent, from = packed(piece->data(), extent)](
+                         const DriverTable& driver, CUstream handle, const std::byte*) {
+                       return run(driver, handle, to, from, extent);
+                     },
+                     {.may_block = !session.slab_registered()});
+  session.slab_used(stream, args.bytes, record.sequence());
+  return goes_on;
+}
+
+bool handle_RectFromDevice(Session& session, const wire::RectFromDeviceArgs& args,
+                           const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  const Extent extent{args.width, args.height, args.depth};
+  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
+  Driven from;
+  const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
+  const char* why = end.kind == kHost ? "kind" : resolve(session, *stream, extent, end, &from);
+  if (why != nullptr) return session.malformed(record, why);
+  const auto piece =
+      protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.bytes);
+  if (!piece) return session.malformed(record, "slab range");
+  session.admission().admit(copy_cost(args.bytes));
+  CUresult result =
+      session.issue(stream, record.op(),
+                    [from, extent, to = packed(piece->data(), extent)](
+                        const DriverTable& driver, CUstream handle, const std::byte*) {
+                      return run(driver, handle, to, from, extent);
+                    },
+                    {.may_block = !session.slab_registered()});
+  MarkRef mark;
+  if (result == CUDA_SUCCESS) result = session.mark(stream, &mark);
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  if (args.bytes <= kSoonBytesMax) {
+    session.answer_soon(std::move(mark), record.reply());
+  } else {
+    session.answer_after({std::move(mark)}, record.reply(), stream->context);
+  }
+  return true;
+}
+
+bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  const Extent extent{args.width, args.height, args.depth};
+  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
+  Driven to, from;
+  const End to_end{args.to_kind, args.to_memory, args.to_pitch, args.to_rows,
+                   args.to_x,    args.to_y,      args.to_z};
+  const End from_end{args.from_kind, args.from_memory, args.from_pitch, args.from_rows,
+                     args.from_x,    args.from_y,      args.from_z};
+  const char* why = resolve(session, *stream, extent, to_end, &to);
+  if (why == nullptr) why = resolve(session, *stream, extent, from_end, &from);
+  if (why != nullptr) return session.malformed(record, why);
+  session.admission().admit(copy_cost(args.bytes));
+  return session.submit(
+      stream, record,
+      [to, from, extent](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return run(driver, handle, to, from, extent);
+      });
+}
+
+bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  if (args.width != 1 && args.width != 2 && args.width != 4)
+    return session.malformed(record, "element width");
+  if (args.count > ~uint64_t{0} / args.width) return session.malformed(record, "extent");
+  const Extent extent{args.count * args.width, args.height, 1};
+  const End end{kMemory, args.destination, args.pitch, 0, 0, 0, 0};
+  uint64_t span = 0;
+  if (!extent_is(extent, args.bytes) || !span_of(extent, end, &span))
+    return session.malformed(record, "extent");
+  if (!session.memory().owns(args.destination, span) &&
+      !session.host_memory().contains(args.destination, span)) {
+    return session.malformed(record, "not the guest's memory");
+  }
+  session.admission().admit(copy_cost(args.bytes));
+  return session.submit(
+      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+        switch (args.width) {
+          case 1:
+            return driver.cuMemsetD2D8Async(args.destination, args.pitch,
+                                            static_cast<unsigned char>(args.value), args.count,
+                                            args.height, handle);
+          case 2:
+            return driver.cuMemsetD2D16Async(args.destination, args.pitch,
+                                             static_cast<unsigned short>(args.value), args.count,
+                                             args.height, handle);
+          default:
+            return driver.cuMemsetD2D32Async(args.destination, args.pitch, args.value, args.count,
+                                             args.height, handle);
+        }
+      });
+}
+
+}  // namespace vgpu::server
