@@ -1,13 +1,16 @@
-// Parsed PTX modules and their compiled kernels.
+// Parsed PTX modules.
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/program.h"
 
-#include <map>
-#include <mutex>
-#include <tuple>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "softgpu/jit/engine.h"
 #include "softgpu/passes/kernel.h"
+#include "softgpu/passes/shared_layout.h"
 #include "softgpu/ptx/parser.h"
 
 namespace vgpu::softgpu {
@@ -35,6 +38,35 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
   return info;
 }
 
+// For each kernel a digest of the module's text without the other kernels: what it may call or
+// name, and itself.
+std::vector<std::string> digests_of(std::string_view text, const ptx::Module& module) {
+  std::vector<const ptx::Function*> kernels;
+  for (const ptx::Function& f : module.functions) {
+    if (f.is_kernel && !f.is_declaration) kernels.push_back(&f);
+  }
+  XXH3_state_t common;
+  XXH3_128bits_reset(&common);
+  std::vector<std::pair<size_t, size_t>> bodies;
+  for (const ptx::Function* f : kernels) bodies.emplace_back(f->text_begin, f->text_end);
+  std::sort(bodies.begin(), bodies.end());
+  size_t at = 0;
+  for (const auto& [begin, end] : bodies) {
+    XXH3_128bits_update(&common, text.data() + at, begin - at);
+    at = end;
+  }
+  XXH3_128bits_update(&common, text.data() + at, text.size() - at);
+  std::vector<std::string> digests;
+  for (const ptx::Function* f : kernels) {
+    XXH3_state_t own;
+    XXH3_copyState(&own, &common);
+    XXH3_128bits_update(&own, text.data() + f->text_begin, f->text_end - f->text_begin);
+    const XXH128_hash_t hash = XXH3_128bits_digest(&own);
+    digests.emplace_back(reinterpret_cast<const char*>(&hash), sizeof hash);
+  }
+  return digests;
+}
+
 }  // namespace
 
 Program::Program() : module_(std::make_unique<ptx::Module>()) {}
@@ -48,6 +80,7 @@ std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic*
       program->kernels_.push_back(info_of(*program->module_, f));
   }
   program->globals_ = program->module_->globals;
+  program->digests_ = digests_of(text, *program->module_);
   return program;
 }
 
@@ -67,57 +100,6 @@ std::vector<Diagnostic> Program::refusals() const {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;
-}
-
-struct LoadedCode::State {
-  std::shared_ptr<const Program> program;
-  SymbolResolver resolver;
-  std::mutex mutex;
-  // By index, lanes and full_rows.
-  std::map<std::tuple<uint32_t, unsigned, bool>, std::unique_ptr<CompiledKernel>> kernels;
-
-  const CompiledKernel* compile(uint32_t index, const Variant& variant, Diagnostic* error);
-};
-
-LoadedCode::LoadedCode() : state_(std::make_unique<State>()) {}
-LoadedCode::~LoadedCode() = default;
-
-std::unique_ptr<LoadedCode> LoadedCode::load(std::shared_ptr<const Program> program,
-                                             SymbolResolver resolver) {
-  std::unique_ptr<LoadedCode> code(new LoadedCode);
-  code->state_->program = std::move(program);
-  code->state_->resolver = std::move(resolver);
-  return code;
-}
-
-const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& block,
-                                          Diagnostic* error) {
-  return state_->compile(kernel_index, {block.x % 32 == 0, 32}, error);
-}
-
-const CompiledKernel* LoadedCode::compile_for_one_lane(uint32_t kernel_index, Diagnostic* error) {
-  return state_->compile(kernel_index, {false, 1}, error);
-}
-
-const CompiledKernel* LoadedCode::State::compile(uint32_t index, const Variant& variant,
-                                                 Diagnostic* error) {
-  std::lock_guard lock(mutex);
-  auto& slot = kernels[{index, variant.lanes, variant.full_rows}];
-  if (slot != nullptr) return slot.get();
-  const KernelInfo& info = program->kernels()[index];
-  const ptx::Module& module = program->module();
-  const ptx::Function& function = module.functions[module.function_index.at(info.name)];
-  Kernel kernel;
-  if (!build_kernel(module, function, &kernel, error)) return nullptr;
-  analyse(&kernel, variant);
-  auto compiled = std::make_unique<CompiledKernel>();
-  if (!Engine::instance().compile(kernel, variant, resolver, compiled.get(), error)) return nullptr;
-  compiled->name = info.name;
-  compiled->shared_bytes = info.static_shared_bytes;
-  compiled->local_bytes = (kernel.function.local_bytes + 15) / 16 * 16;
-  compiled->param_bytes = info.param_bytes;
-  slot = std::move(compiled);
-  return slot.get();
 }
 
 }  // namespace vgpu::softgpu

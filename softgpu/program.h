@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "softgpu/exec/profile_counters.h"
 
 namespace vgpu::softgpu {
 
@@ -68,6 +73,8 @@ class Program {
 
   const std::vector<KernelInfo>& kernels() const { return kernels_; }
   const std::vector<GlobalVar>& globals() const { return globals_; }
+  // Digest of all text that the code of a kernel may depend on: its own, functions, variables.
+  const std::string& digest(uint32_t kernel_index) const { return digests_[kernel_index]; }
   const ptx::Module& module() const { return *module_; }
   // What the code generator does not support in any function: for people who port programs.
   std::vector<Diagnostic> refusals() const;
@@ -76,14 +83,35 @@ class Program {
   Program();
   std::unique_ptr<ptx::Module> module_;
   std::vector<KernelInfo> kernels_;
+  std::vector<std::string> digests_;
   std::vector<GlobalVar> globals_;
+};
+
+// Something that happens once, on some thread. Thread-safe.
+class Readiness {
+ public:
+  bool ready() const { return ready_.load(std::memory_order_acquire); }
+  void wait();
+  // Runs `body` when it happens: at once when it has.
+  void then(std::function<void()> body);
+  void set();
+
+ private:
+  std::atomic<bool> ready_{false};  // release by set()
+  std::mutex mutex_;
+  std::condition_variable happened_;
+  std::vector<std::function<void()>> bodies_;
 };
 
 // One kernel as machine code. `entry` runs one warp until it ends, waits or yields
 // (exec/warp_context.h).
 struct WarpContext;
 struct CompiledKernel {
+  Readiness readiness;  // `entry`, `save_bytes` and `keep` are there once it is set
   int (*entry)(WarpContext*) = nullptr;
+  std::shared_ptr<void> keep;     // the code in memory
+  std::vector<uint64_t> symbols;  // addresses that the code reads through the warp's context
+  std::vector<BlockMix> mix;      // of instrumented kernels only
   std::string name;
   uint32_t save_bytes = 0;    // room that a suspended warp needs
   uint32_t shared_bytes = 0;  // static part
@@ -101,8 +129,12 @@ class LoadedCode {
   static std::unique_ptr<LoadedCode> load(std::shared_ptr<const Program> program,
                                           SymbolResolver resolver);
   ~LoadedCode();
-  // The kernel for blocks of this shape; takes milliseconds the first time. nullptr and a
-  // diagnostic when an instruction is not supported.
+  // The kernel for blocks of this shape, or nullptr and a diagnostic when an instruction is not
+  // supported. Code that this process does not have comes from the disk, or is made by another
+  // thread: not before the kernel is ready may it run.
+  std::shared_ptr<CompiledKernel> prepare(uint32_t kernel_index, const Dim3& block,
+                                          Diagnostic* error);
+  // The same, ready; takes milliseconds the first time.
   const CompiledKernel* compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error);
   // The same kernel for threads run one by one, each with a WarpContext of its own: the second
   // opinion that tests compare with. No operations across the warp.

@@ -12,6 +12,7 @@
 #include "softgpu/api/attributes.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/function_attributes.h"
+#include "softgpu/api/profile.h"
 
 namespace vgpu::driver {
 namespace {
@@ -156,8 +157,8 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
     return result;
   }
   softgpu::Diagnostic diagnostic;
-  const softgpu::CompiledKernel* const kernel =
-      module->compile(function->index, shape.block, &diagnostic);
+  const std::shared_ptr<softgpu::CompiledKernel> kernel =
+      module->prepare(function->index, shape.block, &diagnostic);
   if (kernel == nullptr) {
     VGPU_LOG_ERROR("kernel %s, PTX line %d: %s", function->info->name.c_str(), diagnostic.line,
                    diagnostic.text.c_str());
@@ -166,9 +167,20 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
   if (!device.ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
   auto command = std::make_unique<softgpu::Command>();
   command->kind = softgpu::CommandKind::kGrid;
-  command->grid = make_grid(*context, *stream, shape, kernel, std::move(packed));
+  command->grid = make_grid(*context, *stream, shape, kernel.get(), std::move(packed));
   command->grid->keep_alive = module;
+  command->grid->profile = softgpu::start_profile(*function->info, *kernel, shape.grid, shape.block,
+                                                  shape.shared_bytes, device.config());
+  if (command->grid->profile != nullptr)
+    command->grid->params.profile = &command->grid->profile->counters;
+  std::shared_ptr<softgpu::EventPoint> compiled;
+  if (!kernel->readiness.ready()) {  // the stream waits for its code, and nobody else does
+    compiled = std::make_shared<softgpu::EventPoint>();
+    command->waits.push_back(compiled);
+  }
   device.management().submit(stream->queue, std::move(command));
+  if (compiled != nullptr)
+    kernel->readiness.then([&device, compiled] { device.management().reach(*compiled); });
   return CUDA_SUCCESS;
 }
 

@@ -33,7 +33,7 @@ CUresult Module::load(Context* context, std::shared_ptr<const Program> program,
   std::shared_ptr<Module> made(new Module(context, std::move(program)));
   if (const CUresult placed = made->place_variables(reason); placed != CUDA_SUCCESS) return placed;
   Module* const self = made.get();
-  // The resolver is used while compile() runs, that is while the module lives.
+  // The resolver is used while prepare() runs, that is while the module lives.
   made->code_ = LoadedCode::load(
       made->program_, [self](std::string_view name) { return self->variable(name).first; });
   if (made->code_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -106,8 +106,9 @@ std::pair<uint64_t, uint64_t> Module::variable(std::string_view name) const {
   return found == variables_.end() ? std::pair<uint64_t, uint64_t>{0, 0} : found->second;
 }
 
-const CompiledKernel* Module::compile(uint32_t index, const Dim3& block, Diagnostic* error) {
-  return code_->compile(index, block, error);
+std::shared_ptr<CompiledKernel> Module::prepare(uint32_t index, const Dim3& block,
+                                                Diagnostic* error) {
+  return code_->prepare(index, block, error);
 }
 
 void Module::unload() {

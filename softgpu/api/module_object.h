@@ -52,7 +52,8 @@ class Module : public std::enable_shared_from_this<Module> {
   const std::vector<std::shared_ptr<Function>>& functions() const { return functions_; }
   // Address and size of a variable; {0, 0} when there is none.
   std::pair<uint64_t, uint64_t> variable(std::string_view name) const;
-  const CompiledKernel* compile(uint32_t index, const Dim3& block, Diagnostic* error);
+  // May not be ready yet.
+  std::shared_ptr<CompiledKernel> prepare(uint32_t index, const Dim3& block, Diagnostic* error);
   // Makes its handles invalid. Code and variables stay until the last grid that uses them is done.
   void unload();
 

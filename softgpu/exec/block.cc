@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -78,7 +79,15 @@ struct BlockRunner::State {
   BlockServices services;
   size_t next = 0;          // the warp whose turn it is
   uint32_t unfinished = 0;  // warps
+  // The contexts as begin() made them, without the thread indices, which never change: the next
+  // block of the same grid starts from these.
+  struct Head {
+    unsigned char bytes[offsetof(WarpContext, tid)];
+  };
+  std::vector<Head> heads;
+  uint64_t grid_id = 0;  // of the grid that `heads` is for; 0 = none
 
+  void next_block(const Dim3& block_index);
   void set_threads(const Dim3& block);
   BlockStep round(bool* progress);
   bool open_barriers();
@@ -108,6 +117,11 @@ void BlockRunner::State::set_threads(const Dim3& block) {
 bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
                         const Dim3& block_index, uint32_t sm_id) {
   State& s = *state_;
+  if (grid.grid_id != 0 && grid.grid_id == s.grid_id && s.kernel == &kernel) {
+    s.next_block(block_index);
+    return true;
+  }
+  s.grid_id = 0;
   const uint64_t threads = uint64_t{grid.block.x} * grid.block.y * grid.block.z;
   if (threads == 0 || threads > kThreadsMax) return false;
   const uint32_t warp_count = static_cast<uint32_t>((threads + kWarpLanes - 1) / kWarpLanes);
@@ -120,6 +134,8 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   }
   s.kernel = &kernel;
   s.services.device = grid.services;
+  s.services.profile = grid.profile;
+  s.services.local_bytes = uint64_t{kernel.local_bytes} * kWarpLanes;
   s.services.fault = {};
   s.services.barriers.reset();
   s.warps.resize(warp_count);
@@ -135,10 +151,9 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     c.grid_id = grid.grid_id;
     c.services = &s.services;
     c.sync = &s.warps[w].sync;
-    const uint32_t ctaid[3] = {block_index.x, block_index.y, block_index.z};
+    c.symbols = kernel.symbols.data();
     const uint32_t ntid[3] = {grid.block.x, grid.block.y, grid.block.z};
     const uint32_t nctaid[3] = {grid.grid.x, grid.grid.y, grid.grid.z};
-    std::memcpy(c.ctaid, ctaid, sizeof ctaid);
     std::memcpy(c.ntid, ntid, sizeof ntid);
     std::memcpy(c.nctaid, nctaid, sizeof nctaid);
     c.warp_id = w;
@@ -147,12 +162,27 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     c.sm_count = grid.sm_count;
     c.dynamic_shared_bytes = grid.dynamic_shared_bytes;
     c.total_shared_bytes = shared_bytes;
-    s.warps[w].state = WarpState::kReady;
   }
   s.set_threads(grid.block);
-  s.unfinished = warp_count;
-  s.next = 0;
+  s.heads.resize(warp_count);
+  for (uint32_t w = 0; w < warp_count; ++w)
+    std::memcpy(&s.heads[w], &s.warps[w].context, sizeof s.heads[w]);
+  s.grid_id = grid.grid_id;
+  s.next_block(block_index);
   return true;
+}
+
+void BlockRunner::State::next_block(const Dim3& block_index) {
+  const uint32_t ctaid[3] = {block_index.x, block_index.y, block_index.z};
+  if (services.fault.code != CUDA_SUCCESS) services.fault = {};
+  services.barriers.reset();
+  for (size_t w = 0; w < warps.size(); ++w) {
+    std::memcpy(static_cast<void*>(&warps[w].context), &heads[w], sizeof heads[w]);
+    std::memcpy(warps[w].context.ctaid, ctaid, sizeof ctaid);
+    warps[w].state = WarpState::kReady;
+  }
+  unfinished = static_cast<uint32_t>(warps.size());
+  next = 0;
 }
 
 BlockStep BlockRunner::State::faulted(CUresult code, const char* text, int line) {

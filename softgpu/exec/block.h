@@ -10,6 +10,7 @@
 #include <string>
 
 #include "softgpu/exec/device_services.h"
+#include "softgpu/exec/profile_counters.h"
 #include "softgpu/program.h"
 
 namespace vgpu::softgpu {
@@ -24,6 +25,7 @@ struct GridParams {
   DeviceServices* services = nullptr;
   uint64_t cooperative_workspace = 0;  // address of the grid barrier's word; 0 = not cooperative
   uint32_t sm_count = 1;
+  ProfileCounters* profile = nullptr;  // of instrumented kernels; outlives the grid
 };
 
 enum class BlockStep { kFinished, kYielded, kFault, kStopped };

@@ -13,6 +13,8 @@ class BlockServices {
   DeviceServices* device = nullptr;
   BarrierUnit barriers;
   Fault fault;
+  ProfileCounters* profile = nullptr;  // counts of the launch; nullptr = no profile
+  uint64_t local_bytes = 0;            // of all threads of a warp
   // Ends the block with a fault: leaves the compiled code and every helper below run() at once,
   // without running destructors, so callers own nothing that needs one. Only below
   // BlockRunner::run().

@@ -15,7 +15,8 @@ Result<std::unique_ptr<Device>> Device::create(DeviceConfig config) {
   config.sms = (*segment)->sms();
   config.memory_bytes = (*segment)->memory_bytes();
   std::unique_ptr<Device> device(new Device(std::move(config), std::move(segment).value()));
-  Result<std::unique_ptr<MemorySpace>> memory = MemorySpace::create(device->segment_.get());
+  Result<std::unique_ptr<MemorySpace>> memory =
+      MemorySpace::create(device->segment_.get(), device->config_.strict);
   if (!memory.ok()) return memory.status();
   device->memory_ = std::move(memory).value();
   Result<std::unique_ptr<PhysicalMemory>> physical = PhysicalMemory::create(device->segment_.get());
@@ -28,14 +29,16 @@ Device::Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment)
     : config_(std::move(config)),
       segment_(std::move(segment)),
       distributor_(config_.sms),
-      management_(&distributor_, config_.contrary ? kLaunchDepthContrary : kLaunchDepth) {}
+      management_(&distributor_, config_.contrary ? kLaunchDepthContrary : kLaunchDepth,
+                  config_.launch_timeout_ms) {}
 
 Device::~Device() = default;
 
 bool Device::ensure_sms() {
   std::call_once(sms_started_, [this] {
     for (uint32_t id = 0; id < config_.sms; ++id) {
-      sms_.push_back(std::make_unique<Sm>(id, &distributor_, &management_, segment_.get()));
+      sms_.push_back(
+          std::make_unique<Sm>(id, &distributor_, &management_, segment_.get(), memory_.get()));
       char name[24];
       std::snprintf(name, sizeof(name), "vgpu-sm%u", id);
       Sm* const sm = sms_.back().get();

@@ -52,6 +52,17 @@ CapabilityLimits limits_of_capability(int major, int minor) {
   return found;
 }
 
+bool strict_mode() {
+  static const bool strict = env_bool("VGPU_SOFTGPU_STRICT", false);
+  return strict;
+}
+
+const std::string& profile_path() {
+  static const auto* const path =
+      new std::string(env_text("VGPU_SOFTGPU_PROFILE").value_or(std::string_view()));
+  return *path;
+}
+
 DeviceConfig read_device_config() {
   DeviceConfig config;
   config.memory_bytes = env_size("VGPU_SOFTGPU_MEMORY", 0) & ~(2 * kMiB - 1);
@@ -74,6 +85,9 @@ DeviceConfig read_device_config() {
   config.clock_khz = static_cast<int>(mhz > 0 && mhz < 100000 ? mhz * 1000 : 1000000);
   config.name = env_text("VGPU_SOFTGPU_NAME").value_or("vGPU software GPU");
   config.segment_path = env_text("VGPU_SOFTGPU_SEGMENT").value_or("");
+  config.launch_timeout_ms =
+      static_cast<uint64_t>(std::max<int64_t>(0, env_integer("VGPU_SOFTGPU_TIMEOUT", 0)));
+  config.strict = strict_mode();
   const std::string_view contrary = env_text("VGPU_SOFTGPU_CONTRARY").value_or("0");
   config.contrary = contrary != "0";
   config.virtual_memory = contrary != "novmm";

@@ -25,18 +25,29 @@ struct CapabilityLimits {
 };
 
 struct DeviceConfig {
-  uint64_t memory_bytes;     // VGPU_SOFTGPU_MEMORY: 4G, 512M, bytes; default min(4 GiB, RAM / 4)
-  uint32_t sms;              // VGPU_SOFTGPU_SMS; default number of cores
-  CapabilityLimits limits;   // VGPU_SOFTGPU_CC, default 12.1
-  int clock_khz;             // VGPU_SOFTGPU_CLOCK in MHz, default 1000
-  std::string name;          // VGPU_SOFTGPU_NAME
-  std::string segment_path;  // VGPU_SOFTGPU_SEGMENT; empty = private to this process
-  bool contrary;             // VGPU_SOFTGPU_CONTRARY set: behave like awkward hardware
-  bool virtual_memory;       // false in VGPU_SOFTGPU_CONTRARY=novmm: no cuMemMap family
+  uint64_t memory_bytes;       // VGPU_SOFTGPU_MEMORY: 4G, 512M, bytes; default min(4 GiB, RAM / 4)
+  uint32_t sms;                // VGPU_SOFTGPU_SMS; default number of cores
+  CapabilityLimits limits;     // VGPU_SOFTGPU_CC, default 12.1
+  int clock_khz;               // VGPU_SOFTGPU_CLOCK in MHz, default 1000
+  std::string name;            // VGPU_SOFTGPU_NAME
+  std::string segment_path;    // VGPU_SOFTGPU_SEGMENT; empty = private to this process
+  uint64_t launch_timeout_ms;  // VGPU_SOFTGPU_TIMEOUT in ms: longer kernels end with 702; 0 = never
+  bool strict;                 // VGPU_SOFTGPU_STRICT, see strict_mode()
+  bool contrary;               // VGPU_SOFTGPU_CONTRARY set: behave like awkward hardware
+  bool virtual_memory;         // false in VGPU_SOFTGPU_CONTRARY=novmm: no cuMemMap family
 };
 
 // Reads the environment. Values out of range fall back to the default. Thread-safe as getenv is.
 DeviceConfig read_device_config();
+
+// VGPU_SOFTGPU_STRICT=1: every allocation has pages of its own and ends right before an
+// inaccessible one, and misaligned accesses are faults (716). Read once. For finding errors;
+// slower.
+bool strict_mode();
+
+// VGPU_SOFTGPU_PROFILE: where the profile of all launches is written; empty = no profile. Read
+// once.
+const std::string& profile_path();
 
 // The limits of capability major.minor, or of the nearest lower one we know.
 CapabilityLimits limits_of_capability(int major, int minor);

@@ -11,8 +11,6 @@
 namespace vgpu::softgpu {
 namespace {
 
-constexpr size_t kStackBytes = 1u << 20;
-
 void* run(void* argument) {
   std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
   (*body)();
@@ -21,7 +19,7 @@ void* run(void* argument) {
 
 }  // namespace
 
-bool start_engine_thread(const char* name, std::function<void()> body) {
+bool start_engine_thread(const char* name, std::function<void()> body, size_t stack_bytes) {
   sigset_t blocked;
   sigset_t before;
   sigfillset(&blocked);
@@ -30,7 +28,7 @@ bool start_engine_thread(const char* name, std::function<void()> body) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
   pthread_t thread;
   const bool started = pthread_create(&thread, &attributes, run, argument.get()) == 0;

@@ -10,6 +10,7 @@
 
 #include "softgpu/exec/block.h"
 #include "softgpu/exec/channel.h"
+#include "softgpu/exec/launch_profile.h"
 
 namespace vgpu::softgpu {
 
@@ -30,6 +31,8 @@ struct Grid {
       0};  // blocks not finished; whoever brings it to 0 completes the command
   int priority = 0;
   uint64_t age = 0;
+  std::unique_ptr<LaunchProfile> profile;  // nullptr: none wanted
+  std::atomic<uint64_t> began_ns{0};       // when its first block was handed out; 0 = not yet
   Channel* channel = nullptr;
   Command* command = nullptr;
 

@@ -7,8 +7,20 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/log.h"
 
 namespace vgpu::softgpu {
+
+GridManagement::GridManagement(WorkDistributor* distributor, uint32_t launch_depth,
+                               uint64_t timeout_ms)
+    : distributor_(distributor), launch_depth_(launch_depth) {
+  if (timeout_ms == 0) return;
+  watchdog_ = std::make_unique<Watchdog>(timeout_ms, [this, timeout_ms](Grid* grid) {
+    VGPU_LOG_ERROR("kernel %s: longer than %llu ms: stopped", grid->kernel->name.c_str(),
+                   static_cast<unsigned long long>(timeout_ms));
+    fail(grid->channel, CUDA_ERROR_LAUNCH_TIMEOUT);
+  });
+}
 
 std::shared_ptr<StreamQueue> GridManagement::open_queue(Channel* channel, bool blocking,
                                                         bool legacy, int priority) {
@@ -102,6 +114,7 @@ bool GridManagement::run_ahead(Command* command) {
     return false;
   switch (command->kind) {
     case CommandKind::kGrid:
+      if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());
       distributor_->add(command->grid.get());
       break;
     case CommandKind::kCopy:
@@ -164,6 +177,7 @@ void GridManagement::finish_front(StreamQueue& queue) {
 void GridManagement::complete(Command* command) {
   std::vector<std::unique_ptr<Command>> spent;
   std::vector<std::shared_ptr<StreamQueue>> closed;
+  if (watchdog_ != nullptr && command->grid != nullptr) watchdog_->forget(command->grid.get());
   {
     std::lock_guard<std::mutex> lock(mutex_);
     StreamQueue& queue = *command->queue;
@@ -178,6 +192,21 @@ void GridManagement::complete(Command* command) {
         return true;
       });
     }
+  }
+}
+
+void GridManagement::reach(EventPoint& point) {
+  std::vector<std::unique_ptr<Command>> spent;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    point.time_ns = monotonic_ns();
+    point.reached.store(1, std::memory_order_seq_cst);
+    for (Command* waiter : point.blocked) {
+      if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
+    }
+    point.blocked.clear();
+    drain_ready();
+    spent.swap(spent_);
   }
 }
 

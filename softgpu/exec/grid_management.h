@@ -10,6 +10,7 @@
 #include "softgpu/exec/grid.h"
 #include "softgpu/exec/serial_engine.h"
 #include "softgpu/exec/stream_queue.h"
+#include "softgpu/exec/watchdog.h"
 #include "softgpu/exec/work_distributor.h"
 
 namespace vgpu::softgpu {
@@ -17,8 +18,8 @@ namespace vgpu::softgpu {
 // Thread-safe. One per device; never destroyed while engines run.
 class GridManagement {
  public:
-  GridManagement(WorkDistributor* distributor, uint32_t launch_depth)
-      : distributor_(distributor), launch_depth_(launch_depth) {}
+  // `timeout_ms`: how long a grid may run; 0 = for ever.
+  GridManagement(WorkDistributor* distributor, uint32_t launch_depth, uint64_t timeout_ms = 0);
 
   // Makes a queue and enters it in its channel.
   std::shared_ptr<StreamQueue> open_queue(Channel* channel, bool blocking, bool legacy,
@@ -31,6 +32,8 @@ class GridManagement {
   uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
   // An engine has finished a command (which is destroyed here).
   void complete(Command* command);
+  // What is no command has happened: starts what waited for `point`.
+  void reach(EventPoint& point);
   // True when a command submitted to `queue` now would start at once.
   bool nothing_before(const StreamQueue& queue) const;
 
@@ -60,6 +63,7 @@ class GridManagement {
   const uint32_t launch_depth_;
   SerialEngine copy_engine_{"vgpu-copy", this};
   SerialEngine host_engine_{"vgpu-host", this};
+  std::unique_ptr<Watchdog> watchdog_;  // nullptr: no time-out
   std::mutex mutex_;
   std::vector<StreamQueue*> ready_;  // queues whose front may start
   std::vector<std::shared_ptr<StreamQueue>> lingering_;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -38,7 +39,8 @@ struct MemoryRange {
 class MemorySpace {
  public:
   // Reserves the address range. `segment` outlives this object.
-  static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment);
+  // `strict`: every block ends right before an inaccessible page.
+  static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment, bool strict = false);
   ~MemorySpace();
 
   // Zero when there is no memory left. `kind` is kDevice, kModule or kArray.
@@ -64,11 +66,15 @@ class MemorySpace {
   // True when [address, address + bytes) lies in known ranges without a gap.
   bool covers(uint64_t address, uint64_t bytes) const;
   bool set_sync_memops(uint64_t address, bool on);
+  // For messages: where an address that is in no range lies, told by the nearest range below it.
+  std::string describe(uint64_t address) const;
 
  private:
-  explicit MemorySpace(DeviceSegment* segment) : segment_(segment) {}
+  MemorySpace(DeviceSegment* segment, bool strict) : segment_(segment), strict_(strict) {}
   uint64_t allocate_small(uint64_t bytes);
   uint64_t allocate_large(uint64_t bytes);
+  uint64_t allocate_guarded(uint64_t bytes);
+  bool is_small(uint64_t bytes) const { return !strict_ && bytes <= kSmallBytesMax; }
   void free_small(uint64_t address, uint64_t bytes);
   void free_large(uint64_t address, uint64_t bytes);
   bool add_chunk();
@@ -79,6 +85,7 @@ class MemorySpace {
   void insert(const MemoryRange& range);
 
   DeviceSegment* const segment_;
+  const bool strict_;
   uint64_t base_ = 0;
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;

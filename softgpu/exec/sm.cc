@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "softgpu/exec/warp_context.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -85,7 +86,14 @@ void Sm::start_block() {
 }
 
 void Sm::step(Resident resident) {
+  const uint64_t began = resident.grid->profile != nullptr ? monotonic_ns() : 0;
   const BlockStep step = resident.runner->run();
+  if (began != 0) {
+    const Dim3& block = resident.grid->params.block;
+    const uint64_t warps = (uint64_t{block.x} * block.y * block.z + kWarpLanes - 1) / kWarpLanes;
+    resident.grid->profile->counters.warp_ns.fetch_add((monotonic_ns() - began) * warps,
+                                                       std::memory_order_relaxed);
+  }
   if (step == BlockStep::kYielded) {
     residents_.push_back(std::move(resident));
     ++fruitless_;
@@ -101,14 +109,19 @@ void Sm::step(Resident resident) {
 void Sm::finish_blocks(Grid* grid, uint64_t blocks) {
   // acq_rel: what other SMs wrote for their blocks is seen by whoever finds the command complete.
   if (grid->remaining.fetch_sub(blocks, std::memory_order_acq_rel) == blocks) {
+    if (grid->profile != nullptr) {
+      grid->profile->done(grid->profile->counters,
+                          monotonic_ns() - grid->began_ns.load(std::memory_order_relaxed));
+    }
     management_->complete(grid->command);
   }
 }
 
 void Sm::report_fault(const Grid& grid, const Fault& fault) {
-  VGPU_LOG_ERROR("kernel %s: fault %d at address 0x%llx: %s", grid.kernel->name.c_str(),
+  VGPU_LOG_ERROR("kernel %s: fault %d at address 0x%llx: %s%s", grid.kernel->name.c_str(),
                  static_cast<int>(fault.code), static_cast<unsigned long long>(fault.address),
-                 fault.text.c_str());
+                 fault.text.c_str(),
+                 fault.address == 0 ? "" : (", " + memory_->describe(fault.address)).c_str());
   management_->fail(grid.channel, fault.code);
 }
 

@@ -10,6 +10,7 @@
 #include "softgpu/exec/block.h"
 #include "softgpu/exec/device_segment.h"
 #include "softgpu/exec/grid_management.h"
+#include "softgpu/exec/memory_space.h"
 #include "softgpu/exec/work_distributor.h"
 
 namespace vgpu::softgpu {
@@ -21,8 +22,13 @@ inline constexpr size_t kResidentBlocksMax = 64;
 // loop() never returns; everything else happens on its thread.
 class Sm {
  public:
-  Sm(uint32_t id, WorkDistributor* distributor, GridManagement* management, DeviceSegment* segment)
-      : id_(id), distributor_(distributor), management_(management), segment_(segment) {}
+  Sm(uint32_t id, WorkDistributor* distributor, GridManagement* management, DeviceSegment* segment,
+     const MemorySpace* memory)
+      : id_(id),
+        distributor_(distributor),
+        management_(management),
+        segment_(segment),
+        memory_(memory) {}
   void loop();
 
  private:
@@ -44,6 +50,7 @@ class Sm {
   WorkDistributor* const distributor_;
   GridManagement* const management_;
   DeviceSegment* const segment_;
+  const MemorySpace* const memory_;
   std::vector<Chunk> chunks_;       // the last is the most urgent
   std::deque<Resident> residents_;  // in turn
   std::vector<std::unique_ptr<BlockRunner>> spare_;

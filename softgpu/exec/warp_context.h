@@ -46,9 +46,10 @@ struct WarpContext {
   uint64_t grid_id;
   BlockServices* services;
   WarpSync* sync;
-  uint32_t alive;         // lanes that have not left, as far as known outside of the warp
-  uint32_t sync_waiting;  // lanes parked until other lanes of the warp come
-  uint32_t released;      // lanes whose wait is over and who have not gone on yet
+  uint32_t alive;           // lanes that have not left, as far as known outside of the warp
+  uint32_t sync_waiting;    // lanes parked until other lanes of the warp come
+  uint32_t released;        // lanes whose wait is over and who have not gone on yet
+  const uint64_t* symbols;  // addresses of module variables, as the kernel numbers them
   uint32_t ctaid[3];
   uint32_t ntid[3];
   uint32_t nctaid[3];

@@ -26,6 +26,7 @@ void Emitter::atomic(const Instruction& in) {
   if (!found || !known || t.kind == 'F') return unsupported(in);
   const size_t at = red ? 0 : 1;
   const Address a = address(in.operands[at], in);
+  watch_access(in, a, t.bytes());
   const Operand& value = in.operands[at + 1];
   if (value.kind != Operand::Kind::kVector) {
     Value* second = op == AtomicOp::kCas ? get(in.operands[at + 2], {'b', t.bits}) : nullptr;
@@ -49,17 +50,23 @@ Emitter::Value* Emitter::atomic_element(const Instruction& in, const Type& t, At
                                         const Address& a, Value* value, Value* second) {
   if (second == nullptr) second = value;
   Value* addresses = spill(lanes_of(a));
-  auto* out = stack_slot(vector_of(int_type(t.bits)));
   const uint32_t small = small_atomic(t);
+  const bool in_block = in.has("shared") || in.has("shared::cta");
+  Value* passed = spill(as(value, int_type(t.bits)));
+  if (in.opcode == "red" && in_block && op == AtomicOp::kAdd && t.bits == 32 && !t.is_float() &&
+      small == 0) {
+    call_helper("sg_shared_add32", b_.getVoidTy(), {addresses, mask_, passed});
+    return nullptr;  // a reduction has no old values
+  }
+  auto* out = stack_slot(vector_of(int_type(t.bits)));
   const uint32_t type = small != 0 ? small : static_cast<uint32_t>(atomic_type(t.kind, t.bits));
   const uint32_t code = static_cast<uint32_t>(op) << 8 | type;
-  const bool in_block = in.has("shared") || in.has("shared::cta");
   const char* helper = t.bits == 128 ? "sg_atomic128"
                        : small != 0  ? "sg_atomic_small"
                                      : "sg_atomic";
   call_helper(helper, b_.getVoidTy(),
-              {i32(code), i32(in_block ? 1 : 0), addresses, mask_,
-               spill(as(value, int_type(t.bits))), spill(as(second, int_type(t.bits))), out});
+              {i32(code), i32(in_block ? 1 : 0), addresses, mask_, passed,
+               spill(as(second, int_type(t.bits))), out});
   return b_.CreateLoad(vector_of(int_type(t.bits)), out);
 }
 

@@ -52,6 +52,7 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   for (size_t b = 0; b < kernel_.blocks.size() && !failed_; ++b) block_body(static_cast<int>(b));
   if (!parking_.empty() && !failed_) finish_parking();
   if (!failed_) spread_wide();
+  if (!failed_) keep_in_memory_when_wide();
   b_.SetInsertPoint(finish_);
   b_.CreateRet(i32(kWarpFinished));
   if (!failed_) return function_;
@@ -69,6 +70,7 @@ void Emitter::block_body(int b) {
   block_ = b;
   mask_ = b_.CreateLoad(int_type(32), pending_[b]);
   b_.CreateStore(i32(0), pending_[b]);
+  watch_block(b);
   for (const Instruction& in : kernel_.blocks[b].code) {
     if (failed_) return;
     if (&in == &kernel_.blocks[b].code.back()) break;
@@ -284,6 +286,7 @@ void Emitter::terminate(int b) {
       Value* bits = mask_bits(last.guard_negated ? b_.CreateNot(p) : p);
       taken = b_.CreateAnd(mask_, bits);
       stays = b_.CreateAnd(mask_, b_.CreateNot(bits));
+      watch_branch(taken, stays);
     }
     if (!is_exit) add_pending(block.branch, taken);
     if (last.guard >= 0 && block.next >= 0) add_pending(block.next, stays);

@@ -1,5 +1,6 @@
 // Types, registers and operands.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 
 #include "softgpu/jit/emitter.h"
@@ -291,9 +292,24 @@ Emitter::Value* Emitter::symbol_address(const Operand& o) {
     Value* base = context_field(offsetof(WarpContext, params), int_type(64));
     return b_.CreateAdd(base, i64(v->offset + extra));
   }
-  const uint64_t address = resolver_ ? resolver_(o.symbol) : 0;
-  if (address == 0) refuse({0, 0, "symbol '" + o.symbol + "' is not defined"});
-  return i64(address + extra);
+  return b_.CreateAdd(global_address(o.symbol), i64(extra));
+}
+
+// Read from a table, so that the code is good for every module loaded from the same text.
+Emitter::Value* Emitter::global_address(const std::string& name) {
+  if (!resolver_ || resolver_(name) == 0) refuse({0, 0, "symbol '" + name + "' is not defined"});
+  auto found = std::find(symbols_.begin(), symbols_.end(), name);
+  const auto index = static_cast<uint64_t>(found - symbols_.begin());
+  if (found == symbols_.end()) symbols_.push_back(name);
+  llvm::Type* pointer_type = llvm::PointerType::get(context_, 0);
+  auto* never_changes = llvm::MDNode::get(context_, {});
+  auto* table =
+      llvm::cast<llvm::LoadInst>(context_field(offsetof(WarpContext, symbols), pointer_type));
+  table->setMetadata(llvm::LLVMContext::MD_invariant_load, never_changes);
+  auto* address =
+      b_.CreateLoad(int_type(64), b_.CreateConstInBoundsGEP1_64(int_type(64), table, index));
+  address->setMetadata(llvm::LLVMContext::MD_invariant_load, never_changes);
+  return address;
 }
 
 Emitter::Value* Emitter::predicate(const Operand& o) { return get(o, {'p', 1}); }

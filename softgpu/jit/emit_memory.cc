@@ -1,5 +1,7 @@
 // Loads and stores. The shape of the address decides: one load for all, one vector, or a gather.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "softgpu/jit/emitter.h"
 
 namespace vgpu::softgpu {
@@ -78,6 +80,7 @@ Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t 
     return b_.CreateMaskedLoad(vector, pointer(a.lane0), align, mask_vector(mask_),
                                llvm::Constant::getNullValue(vector));
   }
+  if (!is_volatile && inlines_memory(bytes)) return gather_inline(lanes_of(a), t, bytes);
   Value* addresses = spill(lanes_of(a));
   auto* out = stack_slot(vector);
   const std::string helper = "sg_gather" + std::to_string(bytes);
@@ -100,6 +103,7 @@ void Emitter::store_element(const Address& a, Value* v, uint32_t bytes, bool is_
     b_.CreateMaskedStore(v, pointer(a.lane0), llvm::Align(1), mask_vector(mask_));
     return;
   }
+  if (!is_volatile && inlines_memory(bytes)) return scatter_inline(lanes_of(a), v, bytes);
   Value* addresses = spill(lanes_of(a));
   auto* from = stack_slot(v->getType());
   b_.CreateStore(v, from);
@@ -141,6 +145,8 @@ void Emitter::load(const Instruction& in) {
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   Address a = address(in.operands[1], in);
   const Operand& d = in.operands[0];
+  const auto parts = static_cast<uint32_t>(std::max<size_t>(d.elements.size(), 1));
+  watch_access(in, a, parts * t.bytes());
   // A register that must be a scalar gets one value: the address is uniform then.
   if (d.kind != Operand::Kind::kVector) {
     Value* v = load_element(a, int_type(t.bits), t.bytes(), ordered(in));
@@ -164,6 +170,7 @@ void Emitter::store(const Instruction& in) {
   const Address a = address(in.operands[0], in);
   const Operand& from = in.operands[1];
   const Type bits{'b', t.bits};
+  watch_access(in, a, static_cast<uint32_t>(std::max<size_t>(from.elements.size(), 1)) * t.bytes());
   if (in.has("release")) b_.CreateFence(llvm::AtomicOrdering::Release);
   if (from.kind != Operand::Kind::kVector) {
     return store_element(

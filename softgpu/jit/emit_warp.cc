@@ -1,6 +1,7 @@
 // Operations across the lanes of the warp.
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/jit/emitter.h"
+#include "softgpu/jit/runtime.h"
 
 namespace vgpu::softgpu {
 
@@ -13,6 +14,7 @@ void Emitter::shuffle(const Instruction& in) {
                                          : 4;
   if (mode == 4) return unsupported(in);
   const Type t{'b', 32};
+  if (shuffle_by_constants(in, mode)) return;
   Value *a = spill(get(in.operands[1], t)), *lane = spill(get(in.operands[2], t)),
         *clamp = spill(get(in.operands[3], t));
   auto* out = stack_slot(vector_of(int_type(32)));
@@ -33,6 +35,28 @@ void Emitter::shuffle(const Instruction& in) {
     }
     set_register(d.second, p);
   }
+}
+
+// Where lane and clamp operands are known, the whole shuffle is one permutation.
+bool Emitter::shuffle_by_constants(const Instruction& in, uint32_t mode) {
+  const Operand &d = in.operands[0], &b = in.operands[2], &c = in.operands[3];
+  const std::optional<int64_t> offset = kernel_.constant(b), clamp = kernel_.constant(c);
+  const bool known = offset && clamp && variant_.lanes == kWarpLanes &&
+                     d.kind == Operand::Kind::kRegister && !scalar_register(d.reg) &&
+                     (d.second < 0 || !scalar_register(d.second));
+  if (!known) return false;
+  std::vector<int> from;
+  uint32_t valid = 0;
+  for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    bool inside = false;
+    from.push_back(static_cast<int>(shuffle_source(mode, lane, static_cast<uint32_t>(*offset),
+                                                   static_cast<uint32_t>(*clamp), &inside)));
+    if (inside) valid |= 1u << lane;
+  }
+  Value* a = splat(get(in.operands[1], {'b', 32}));
+  set(d, b_.CreateShuffleVector(a, from));
+  if (d.second >= 0) set_register(d.second, mask_vector(i32(valid)));
+  return true;
 }
 
 // vote.sync.{all,any,uni}.pred d, p, mask;  vote.sync.ballot.b32 d, p, mask

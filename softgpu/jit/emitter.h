@@ -36,6 +36,8 @@ class Emitter {
   uint32_t save_bytes() const { return save_bytes_max_; }
   // From here on what is not supported is put on the list and left out instead of ending run().
   void collect_refusals(std::vector<Diagnostic>* list) { refusals_ = list; }
+  // Module-scope variables whose addresses the code reads from WarpContext::symbols, in that order.
+  const std::vector<std::string>& symbols() const { return symbols_; }
 
  private:
   using Handler = void (Emitter::*)(const Instruction&);
@@ -70,7 +72,8 @@ class Emitter {
   Value* get_lane0(const Operand& o, const Type& t);  // scalar; only for operands with a stride
   Value* immediate(const Operand& o, const Type& t);
   Value* special(const std::string& name);
-  Value* symbol_address(const Operand& o);         // lane 0's
+  Value* symbol_address(const Operand& o);  // lane 0's
+  Value* global_address(const std::string& name);
   Value* predicate(const Operand& o);              // i1 or <32 x i1>
   bool lane0_result(const Instruction& in) const;  // the destination is kept as a scalar
   Value* source(const Instruction& in, size_t i, const Type& t);
@@ -84,6 +87,7 @@ class Emitter {
   void add_pending(int b, Value* mask);
   void dispatch(const std::vector<int>& candidates);
   void spread_wide();
+  void keep_in_memory_when_wide();  // emit_storage.cc
   void try_blocks(const std::vector<int>& order, Value* lanes);
   void go_on(int b, const std::vector<int>& candidates);
   void poll(int b, const std::vector<int>& candidates);
@@ -224,6 +228,23 @@ class Emitter {
   Value* load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool volatile_access);
   void store_element(const Address& a, Value* v, uint32_t bytes, bool volatile_access);
   bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
+
+  // emit_gather.cc
+  struct Half {                              // of a warp: 16 lanes
+    Value *addresses, *base, *mask, *lanes;  // base: lane 0's; mask as i16, and as <16 x i1>
+    Value* first_runs;
+  };
+  bool inlines_memory(uint32_t bytes) const;
+  void watch_access(const Instruction& in, const Address& a, uint32_t bytes);
+  void watch_block(int b);
+  void watch_branch(Value* taken, Value* stays);
+  void check_alignment(const Address& a, uint32_t bytes);
+  Value* half_of(Value* vector, unsigned half);
+  Value* join_halves(Value* low, Value* high);
+  Half make_half(Value* addresses, unsigned number);
+  Value* fits_stride(const Half& half, uint64_t stride);
+  Value* gather_inline(Value* addresses, llvm::Type* t, uint32_t bytes);
+  void scatter_inline(Value* addresses, Value* v, uint32_t bytes);
   Value* widen_loaded(Value* v, const Type& t, const Operand& destination);
 
   // emit_sync.cc: barriers, and lanes that park until others come
@@ -262,6 +283,7 @@ class Emitter {
   Value* place_in(const Operand& o, bool shared);  // <lanes x i64> in memory
   Value* mbarrier_call(uint32_t op, Value* addresses, Value* value);
   void shuffle(const Instruction&);
+  bool shuffle_by_constants(const Instruction& in, uint32_t mode);
   void vote(const Instruction&);
   void activemask(const Instruction&);
   void match(const Instruction&);
@@ -312,6 +334,7 @@ class Emitter {
   int block_ = 0;
   uint32_t save_bytes_max_ = 0, suspension_count_ = 0;
   std::map<std::pair<size_t, size_t>, llvm::AllocaInst*> slots_;
+  std::vector<std::string> symbols_;
   bool failed_ = false;
   Diagnostic error_;
   std::vector<Diagnostic>* refusals_ = nullptr;

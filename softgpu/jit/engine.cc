@@ -1,34 +1,64 @@
-// Optimises and links LLVM modules into the process.
+// Optimises LLVM modules, makes machine code of them, and links it into the process.
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/jit/engine.h"
 
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
+#include "softgpu/jit/build_id.h"
 #include "softgpu/jit/emitter.h"
 #include "softgpu/jit/runtime.h"
 
 namespace vgpu::softgpu {
 
+using llvm::orc::LLJIT;
+
+// What one compiling thread needs; a target machine serves one thread at a time.
 struct Engine::State {
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::unique_ptr<llvm::TargetMachine> machine;
-  std::mutex mutex;  // one compilation at a time: the target machine is not thread-safe
-  uint64_t count = 0;
-  std::string failure;
+  std::unique_ptr<LLJIT> jit;
+  std::vector<std::unique_ptr<llvm::TargetMachine>> machines;  // the free ones
+  std::mutex mutex;
+  std::condition_variable freed;
+  std::atomic<uint64_t> links{0};
+  std::string failure, fingerprint;
+
+  std::unique_ptr<llvm::TargetMachine> take() {
+    std::unique_lock lock(mutex);
+    freed.wait(lock, [this] { return !machines.empty(); });
+    auto machine = std::move(machines.back());
+    machines.pop_back();
+    return machine;
+  }
+  void give_back(std::unique_ptr<llvm::TargetMachine> machine) {
+    std::lock_guard lock(mutex);
+    machines.push_back(std::move(machine));
+    freed.notify_one();
+  }
+};
+
+struct Engine::Emitted {
+  llvm::LLVMContext context;  // outlives the module
+  std::unique_ptr<llvm::Module> module;
 };
 
 namespace {
 
+constexpr char kEntry[] = "kernel";
+
 std::string text_of(llvm::Error e) { return llvm::toString(std::move(e)); }
 
-void define_runtime(llvm::orc::LLJIT* jit) {
+void define_runtime(LLJIT* jit) {
   llvm::orc::SymbolMap symbols;
   auto add = [&](std::span<const RuntimeSymbol> list) {
     for (const RuntimeSymbol& s : list) {
@@ -44,6 +74,7 @@ void define_runtime(llvm::orc::LLJIT* jit) {
   add(runtime_convert_symbols());
   add(runtime_texture_symbols());
   add(runtime_surface_symbols());
+  add(runtime_profile_symbols());
   add(runtime_matrix_symbols());
   add(runtime_async_symbols());
   auto c_function = [&](const char* name, void* address) {
@@ -71,20 +102,35 @@ Engine::Engine() : state_(new State) {
     return;
   }
   builder->setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
-  auto machine = builder->createTargetMachine();
   auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*builder).create();
-  if (!machine || !jit) {
-    state_->failure = !machine ? text_of(machine.takeError()) : text_of(jit.takeError());
+  if (!jit) {
+    state_->failure = text_of(jit.takeError());
     return;
   }
-  state_->machine = std::move(*machine);
+  for (int i = 0; i < kAtOnceMax; ++i) {
+    auto machine = builder->createTargetMachine();
+    if (!machine) {
+      state_->failure = text_of(machine.takeError());
+      return;
+    }
+    state_->machines.push_back(std::move(*machine));
+  }
   state_->jit = std::move(*jit);
   define_runtime(state_->jit.get());
+  const std::string build = own_build_id();
+  if (!build.empty())
+    state_->fingerprint = build + builder->getCPU() + builder->getFeatures().getString();
 }
+
+const std::string& Engine::fingerprint() const { return state_->fingerprint; }
 
 namespace {
 
-void optimise(llvm::Module* module, llvm::TargetMachine* machine) {
+// From this many LLVM instructions on, compiling fast counts more than the code.
+constexpr size_t kLargeModule = 12'000;
+constexpr char kFewPasses[] = "function(sroa,early-cse<memssa>,simplifycfg,adce)";
+
+void optimise(llvm::Module* module, llvm::TargetMachine* machine, bool large) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -99,46 +145,87 @@ void optimise(llvm::Module* module, llvm::TargetMachine* machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1).run(*module, modules);
+  llvm::ModulePassManager passes;
+  if (!large) {
+    passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
+  } else {
+    llvm::cantFail(builder.parsePassPipeline(passes, kFewPasses));
+  }
+  passes.run(*module, modules);
+}
+
+// Machine code of the module as an object file; false when the target cannot write one.
+bool write_object(llvm::Module* module, llvm::TargetMachine* machine, std::string* bytes) {
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  llvm::MCContext* context = nullptr;
+  if (machine->addPassesToEmitMC(passes, context, stream)) return false;
+  passes.run(*module);
+  bytes->assign(buffer.begin(), buffer.end());
+  return true;
 }
 
 }  // namespace
 
-bool Engine::compile(const Kernel& kernel, const Variant& variant, const SymbolResolver& resolver,
-                     CompiledKernel* out, Diagnostic* error) {
-  std::lock_guard lock(state_->mutex);
+std::shared_ptr<Engine::Emitted> Engine::emit(const Kernel& kernel, const Variant& variant,
+                                              const SymbolResolver& resolver, ObjectCode* code,
+                                              Diagnostic* error) {
   if (!state_->failure.empty()) {
     *error = {0, 0, "no compiler for this processor: " + state_->failure};
-    return false;
+    return nullptr;
   }
-  auto context = std::make_unique<llvm::LLVMContext>();
-  auto module = std::make_unique<llvm::Module>("kernel", *context);
-  module->setDataLayout(state_->jit->getDataLayout());
-  module->setTargetTriple(state_->jit->getTargetTriple().str());
-  const std::string name = "kernel" + std::to_string(++state_->count);
-  Emitter emitter(kernel, variant, resolver, module.get());
-  llvm::Function* function = emitter.run(name, error);
-  if (function == nullptr) return false;
+  auto emitted = std::make_shared<Emitted>();
+  emitted->module = std::make_unique<llvm::Module>("kernel", emitted->context);
+  emitted->module->setDataLayout(state_->jit->getDataLayout());
+  emitted->module->setTargetTriple(state_->jit->getTargetTriple().str());
+  Emitter emitter(kernel, variant, resolver, emitted->module.get());
+  llvm::Function* function = emitter.run(kEntry, error);
+  if (function == nullptr) return nullptr;
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyFunction(*function, &stream)) {
     *error = {0, 0, "internal: bad code for " + kernel.name + ": " + problem};
-    return false;
+    return nullptr;
   }
-  optimise(module.get(), state_->machine.get());
-  llvm::orc::ThreadSafeModule safe(std::move(module), std::move(context));
-  if (auto e = state_->jit->addIRModule(std::move(safe))) {
-    *error = {0, 0, text_of(std::move(e))};
-    return false;
+  code->save_bytes = emitter.save_bytes();
+  code->symbols = emitter.symbols();
+  return emitted;
+}
+
+bool Engine::generate(Emitted* emitted, ObjectCode* code, std::string* problem) {
+  std::unique_ptr<llvm::TargetMachine> machine = state_->take();
+  const bool large = emitted->module->getInstructionCount() >= kLargeModule;
+  machine->setOptLevel(large ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default);
+  machine->setFastISel(large);
+  optimise(emitted->module.get(), machine.get(), large);
+  const bool written = write_object(emitted->module.get(), machine.get(), &code->bytes);
+  state_->give_back(std::move(machine));
+  if (!written) *problem = "no object files for this processor";
+  return written;
+}
+
+// A library of its own for each kernel, so that it can be dropped alone.
+Engine::Entry Engine::link(const ObjectCode& code, std::shared_ptr<void>* keep,
+                           std::string* problem) {
+  LLJIT* const jit = state_->jit.get();
+  const std::string name = "kernel" + std::to_string(++state_->links);
+  llvm::orc::JITDylib& own = jit->getExecutionSession().createBareJITDylib(name);
+  own.addToLinkOrder(jit->getMainJITDylib());
+  *keep = std::shared_ptr<void>(&own, [jit](void* held) {
+    auto* const dropped = static_cast<llvm::orc::JITDylib*>(held);
+    llvm::consumeError(jit->getExecutionSession().removeJITDylib(*dropped));
+  });
+  if (auto e = jit->addObjectFile(own, llvm::MemoryBuffer::getMemBufferCopy(code.bytes, name))) {
+    *problem = text_of(std::move(e));
+    return nullptr;
   }
-  auto symbol = state_->jit->lookup(name);
+  auto symbol = jit->lookup(own, kEntry);
   if (!symbol) {
-    *error = {0, 0, text_of(symbol.takeError())};
-    return false;
+    *problem = text_of(symbol.takeError());
+    return nullptr;
   }
-  out->entry = symbol->toPtr<int (*)(WarpContext*)>();
-  out->save_bytes = emitter.save_bytes();
-  return true;
+  return symbol->toPtr<Entry>();
 }
 
 std::vector<Diagnostic> Engine::refusals(const Kernel& kernel, const Variant& variant) {

@@ -19,6 +19,7 @@ std::span<const RuntimeSymbol> runtime_service_symbols();
 std::span<const RuntimeSymbol> runtime_convert_symbols();
 std::span<const RuntimeSymbol> runtime_texture_symbols();
 std::span<const RuntimeSymbol> runtime_surface_symbols();
+std::span<const RuntimeSymbol> runtime_profile_symbols();
 std::span<const RuntimeSymbol> runtime_matrix_symbols();
 std::span<const RuntimeSymbol> runtime_async_symbols();
 

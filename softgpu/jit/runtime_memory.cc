@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "softgpu/exec/block_services.h"
+#include "softgpu/exec/warp_context.h"
 #include "softgpu/jit/atomic_op.h"
 #include "softgpu/jit/runtime.h"
 
@@ -134,6 +136,22 @@ void atomic(uint32_t code, uint32_t in_block, const uint64_t* address, uint32_t 
   }
 }
 
+// The commonest of them: counting in shared memory.
+void shared_add32(const uint64_t* address, uint32_t mask, const uint32_t* value) {
+  if (mask == 0xffffffffu) {
+    for (int i = 0; i < 32; ++i) *reinterpret_cast<uint32_t*>(address[i]) += value[i];
+    return;
+  }
+  for (uint32_t m = mask; m != 0; m &= m - 1) {
+    const int i = __builtin_ctz(m);
+    *reinterpret_cast<uint32_t*>(address[i]) += value[i];
+  }
+}
+
+void misaligned(WarpContext* warp, uint64_t address) {
+  warp->services->abort(CUDA_ERROR_MISALIGNED_ADDRESS, address, "misaligned access");
+}
+
 template <typename F>
 void* address_of(F* f) {
   return reinterpret_cast<void*>(f);
@@ -152,6 +170,8 @@ std::span<const RuntimeSymbol> runtime_memory_symbols() {
                                            {"sg_scatter4", address_of(scatter<uint32_t>)},
                                            {"sg_scatter8", address_of(scatter<uint64_t>)},
                                            {"sg_scatter16", address_of(scatter<unsigned __int128>)},
+                                           {"sg_misaligned", address_of(misaligned)},
+                                           {"sg_shared_add32", address_of(shared_add32)},
                                            {"sg_atomic", address_of(atomic)}};
   return kSymbols;
 }

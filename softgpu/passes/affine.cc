@@ -45,6 +45,7 @@ class Affine {
         for (const Instruction& in : k_->blocks[b].code) visit(static_cast<int>(b), in);
       }
     }
+    k_->constants = constants_;
     k_->stride.assign(n, kNot);
     for (size_t r = 0; r < n; ++r) {
       if (!k_->divergent[r])

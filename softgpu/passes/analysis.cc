@@ -1,5 +1,6 @@
 // Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a
 // fixpoint of both. SPDX-License-Identifier: Apache-2.0
+#include "softgpu/exec/device_config.h"
 #include "softgpu/passes/isolate_syncs.h"
 #include "softgpu/passes/kernel.h"
 
@@ -211,12 +212,21 @@ class Divergence {
 
 }  // namespace
 
+Variant variant_for(const Dim3& block) {
+  Variant variant;
+  variant.full_rows = block.x % 32 == 0;
+  variant.strict = strict_mode();
+  variant.profile = !profile_path().empty();
+  return variant;
+}
+
 void analyse(Kernel* kernel, const Variant& variant) {
   do {
     find_liveness(kernel);
     Divergence(kernel, variant).run();
   } while (isolate_syncs(kernel));
   find_affine(kernel, variant);
+  mark_hot_blocks(kernel);
 }
 
 }  // namespace vgpu::softgpu

@@ -227,6 +227,7 @@ bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kern
   }
   link(kernel, starts, f.labels);
   f.body.clear();
+  drop_unused_results(kernel);
   link_blocks(kernel);
   return true;
 }

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "softgpu/exec/profile_counters.h"
 #include "softgpu/passes/shared_layout.h"
 #include "softgpu/ptx/ast.h"
 
@@ -50,6 +52,7 @@ struct Block {
   int next = -1;  // where control falls through to; -1 after an unguarded exit or branch
   bool ends_in_barrier = false;
   bool reachable = false;
+  bool hot = false;    // runs often, or is part of a small kernel: may become large code
   bool spins = false;  // has a back edge out of a loop that may wait for other threads
   // Holds nothing but an operation that waits, in divergent code: lanes may stay here while others
   // run any block. Set by the analyses.
@@ -74,6 +77,14 @@ struct Kernel {
   // divergent.
   static constexpr int64_t kNotAffine = INT64_MIN;
   std::vector<int64_t> stride;
+  // Registers that are written once, by a mov of a number.
+  std::vector<std::optional<int64_t>> constants;
+  // The number that an operand always is, if any.
+  std::optional<int64_t> constant(const ptx::Operand& o) const {
+    if (o.kind == ptx::Operand::Kind::kInteger) return o.integer;
+    if (o.kind != ptx::Operand::Kind::kRegister || o.negated) return std::nullopt;
+    return constants[static_cast<size_t>(o.reg)];
+  }
 };
 
 // What the launch promises about the block's shape; each combination is a variant of the code.
@@ -83,8 +94,17 @@ struct Variant {
   // Lanes of a vector: 32, or 1 for a second opinion in tests, where every thread is run alone and
   // operations across the warp have no meaning.
   unsigned lanes = 32;
+  bool profile = false;  // counts what it does
+  bool strict = false;   // misaligned accesses are faults
   bool operator==(const Variant&) const = default;
+  // Different for different variants.
+  std::string text() const {
+    return (full_rows ? "r" : "-") + std::to_string(lanes) + (strict ? "s" : "") +
+           (profile ? "p" : "");
+  }
 };
+// The most promising variant that is right for blocks of this shape.
+Variant variant_for(const Dim3& block);
 
 // Registers that an instruction writes and reads (its guard is among the reads).
 void registers_of(const ptx::Instruction& in, std::vector<int>* writes, std::vector<int>* reads);
@@ -99,6 +119,11 @@ bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kern
 void link_blocks(Kernel* kernel);
 // Fills the analyses of `kernel` for one variant. Cuts blocks where lanes may have to park.
 void analyse(Kernel* kernel, const Variant& variant);
+// Parts of the above (hot_blocks.cc).
+void mark_hot_blocks(Kernel* kernel);
+void drop_unused_results(Kernel* kernel);
+// What each block holds; for profiles.
+std::vector<BlockMix> instruction_mix(const Kernel& kernel);
 void find_affine(Kernel* kernel, const Variant& variant);
 
 }  // namespace vgpu::softgpu

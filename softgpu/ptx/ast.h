@@ -94,6 +94,7 @@ struct Function {
   bool is_kernel = false;
   bool is_declaration = false;
   int line = 0;
+  size_t text_begin = 0, text_end = 0;  // where its head and body lie in the source
   std::vector<Register> registers;
   std::vector<Variable> params, returns;
   std::map<std::string, Variable> variables;  // shared, local and param variables of the body

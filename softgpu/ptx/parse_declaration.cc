@@ -159,6 +159,7 @@ void Parser::function(bool is_kernel) {
   Function f;
   f.is_kernel = is_kernel;
   f.line = peek().line;
+  f.text_begin = place();
   uint32_t ignored = 0;
   if (!is_kernel && is("(")) f.returns = parameter_list(&ignored);
   f.name = word();
@@ -173,6 +174,7 @@ void Parser::function(bool is_kernel) {
     body();
     finish_function();
   }
+  f.text_end = place();
   function_ = nullptr;
   if (failed_) return;
   auto known = module_->function_index.find(f.name);

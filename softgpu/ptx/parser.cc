@@ -43,7 +43,7 @@ bool Instruction::type_from_end(int n, Type* type) const {
 bool parse_module(std::string_view source, Module* module, Diagnostic* error) {
   std::vector<Token> tokens;
   if (!tokenize(source, &tokens, error)) return false;
-  return Parser(std::move(tokens), module).run(error);
+  return Parser(source, std::move(tokens), module).run(error);
 }
 
 bool Parser::run(Diagnostic* error) {
@@ -62,6 +62,12 @@ Token Parser::take() {
   const Token token = peek();
   if (!failed_ && at_ + 1 < tokens_.size()) ++at_;
   return token;
+}
+
+size_t Parser::place() const {
+  const Token& token = peek();
+  if (token.kind == Token::Kind::kEnd) return source_.size();
+  return static_cast<size_t>(token.text.data() - source_.data());
 }
 
 bool Parser::accept(std::string_view text) {

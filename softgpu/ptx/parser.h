@@ -18,13 +18,15 @@ bool parse_module(std::string_view source, Module* module, Diagnostic* error);
 // Recursive descent. After the first error every step does nothing and the position stays.
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, Module* module) : tokens_(std::move(tokens)), module_(module) {}
+  Parser(std::string_view source, std::vector<Token> tokens, Module* module)
+      : source_(source), tokens_(std::move(tokens)), module_(module) {}
   bool run(Diagnostic* error);
 
  private:
   // parser.cc: tokens and the module level
   const Token& peek(size_t ahead = 0) const;
   Token take();
+  size_t place() const;  // of the next token in the source
   bool is(std::string_view text) const {
     return !failed_ && peek().text == text && peek().kind != Token::Kind::kString;
   }
@@ -65,6 +67,7 @@ class Parser {
   int find_register(const std::string& name) const;
   void name_carry(Instruction* in);
 
+  const std::string_view source_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
   Module* module_;

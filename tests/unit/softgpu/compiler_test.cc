@@ -1,12 +1,30 @@
 // What the compiler tells about kernels, and what it does with their memory.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
 
 #include "softgpu/exec/block.h"
+#include "softgpu/jit/compile_queue.h"
+#include "softgpu/jit/engine.h"
 #include "softgpu/program.h"
 
 namespace vgpu::softgpu {
 namespace {
+
+// Before anything asks for the cache: a folder of this process.
+const std::string& cache_folder() {
+  static const std::string folder = [] {
+    char path[] = "/tmp/vgpu-compiler-test-XXXXXX";
+    return std::string(::mkdtemp(path) != nullptr ? path : "off");
+  }();
+  return folder;
+}
+const int kCacheSet = ::setenv("VGPU_SOFTGPU_CACHE", cache_folder().c_str(), 1);
 
 constexpr char kHead[] = ".version 9.0\n.target sm_75\n.address_size 64\n";
 
@@ -92,6 +110,129 @@ TEST(SharedMemory, VariablesLieInsideTheWindow) {
   ASSERT_EQ(runner.run(), BlockStep::kFinished) << runner.fault().text;
   EXPECT_EQ(out[0], 0u);
   EXPECT_EQ(out[1], 7u);
+}
+
+// counter += 1, and out = counter
+std::string counting_kernel(const std::string& name) {
+  return ".visible .global .align 4 .u32 counter;\n.visible .entry " + name + R"((.param .u64 out)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  mov.u64 %rd1, counter;
+  ld.global.u32 %r1, [%rd1];
+  add.s32 %r2, %r1, 1;
+  st.global.u32 [counter], %r2;
+  ld.param.u64 %rd2, [out];
+  st.global.u32 [%rd2], %r2;
+  ret;
+}
+)";
+}
+
+// Both threads that compile are busy until release().
+class BusyCompilers {
+ public:
+  BusyCompilers() {
+    for (int i = 0; i < Engine::kAtOnceMax; ++i) {
+      CompileQueue::instance().add([gate = gate_] {
+        ++gate->inside;
+        gate->open.wait(false);
+      });
+    }
+    while (gate_->inside < Engine::kAtOnceMax) std::this_thread::yield();
+  }
+  ~BusyCompilers() { release(); }
+  void release() {
+    gate_->open = true;
+    gate_->open.notify_all();
+  }
+
+ private:
+  struct Gate {
+    std::atomic<int> inside{0};
+    std::atomic<bool> open{false};
+  };
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+};
+
+class CacheFolder : public testing::Environment {
+ public:
+  void TearDown() override {
+    const BusyCompilers nobody_stores_any_more;
+    std::filesystem::remove_all(cache_folder());
+  }
+};
+const auto* const kCacheFolder = testing::AddGlobalTestEnvironment(new CacheFolder);
+
+uint32_t run_once(const CompiledKernel& kernel) {
+  uint32_t out = 0;
+  const uint64_t param = reinterpret_cast<uint64_t>(&out);
+  GridParams grid;
+  grid.params = reinterpret_cast<const uint8_t*>(&param);
+  BlockRunner runner;
+  EXPECT_TRUE(runner.begin(kernel, grid, {0, 0, 0}, 0));
+  EXPECT_EQ(runner.run(), BlockStep::kFinished) << runner.fault().text;
+  return out;
+}
+
+SymbolResolver counter_at(uint32_t* counter) {
+  return [counter](std::string_view name) {
+    return name == "counter" ? reinterpret_cast<uint64_t>(counter) : uint64_t{0};
+  };
+}
+
+TEST(Compiling, HappensElsewhereAndOtherKernelsDoNotWait) {
+  uint32_t counter = 4;
+  const auto ready = parse(counting_kernel("ready_before")), late = parse(counting_kernel("late"));
+  Diagnostic error;
+  const auto ready_code = LoadedCode::load(ready, counter_at(&counter));
+  ASSERT_NE(ready_code->compile(0, {1, 1, 1}, &error), nullptr) << error.text;
+  BusyCompilers busy;
+  const auto late_code = LoadedCode::load(late, counter_at(&counter));
+  const auto kernel = late_code->prepare(0, {1, 1, 1}, &error);
+  ASSERT_NE(kernel, nullptr) << error.text;
+  EXPECT_FALSE(kernel->readiness.ready());
+  bool told = false;
+  kernel->readiness.then([&told] { told = true; });
+  EXPECT_TRUE(ready_code->prepare(0, {1, 1, 1}, &error)->readiness.ready());
+  EXPECT_FALSE(told);
+  busy.release();
+  kernel->readiness.wait();
+  EXPECT_EQ(run_once(*kernel), 5u);
+}
+
+TEST(Compiling, UnsupportedInstructionsAreFoundAtOnce) {
+  BusyCompilers busy;
+  const auto program = parse(".visible .entry k()\n{\n  frobnicate.u32;\n  ret;\n}\n");
+  Diagnostic error;
+  const auto code = LoadedCode::load(program, nullptr);
+  EXPECT_EQ(code->prepare(0, {1, 1, 1}, &error), nullptr);
+  EXPECT_NE(error.line, 0);
+}
+
+// With the compilers busy, code that is there can only have come from the disk. Its variable lies
+// elsewhere than when it was compiled.
+TEST(Compiling, CodeFromTheDiskServesOtherAddresses) {
+  const std::string text = counting_kernel("kept");
+  uint32_t first = 10, second = 20;
+  Diagnostic error;
+  {
+    const auto code = LoadedCode::load(parse(text), counter_at(&first));
+    const CompiledKernel* const kernel = code->compile(0, {1, 1, 1}, &error);
+    ASSERT_NE(kernel, nullptr) << error.text;
+    EXPECT_EQ(run_once(*kernel), 11u);
+  }
+  // Once both compilers are busy with this, they have stored what they made before.
+  BusyCompilers busy;
+  const auto code = LoadedCode::load(parse(text), counter_at(&second));
+  const auto kernel = code->prepare(0, {1, 1, 1}, &error);
+  ASSERT_NE(kernel, nullptr) << error.text;
+  ASSERT_TRUE(kernel->readiness.ready());
+  EXPECT_EQ(run_once(*kernel), 21u);
+  EXPECT_EQ(second, 21u);
+  EXPECT_EQ(first, 11u);
+  const auto other = code->prepare(0, {32, 1, 1}, &error);
+  EXPECT_FALSE(other->readiness.ready()) << "another shape of block is another variant";
 }
 
 }  // namespace

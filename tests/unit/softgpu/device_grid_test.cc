@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "softgpu/exec/device.h"
 #include "softgpu/exec/warp_context.h"
 
@@ -75,12 +76,13 @@ T* kept(std::unique_ptr<T> object) {
 
 class GridTest : public ::testing::Test {
  protected:
-  void make_device(uint32_t sms, bool contrary = false) {
+  void make_device(uint32_t sms, bool contrary = false, uint64_t timeout_ms = 0) {
     DeviceConfig config = read_device_config();
     config.segment_path.clear();
     config.memory_bytes = 64 << 20;
     config.sms = sms;
     config.contrary = contrary;
+    config.launch_timeout_ms = timeout_ms;
     // Its threads never end, so the device never does.
     device_ = kept(std::move(Device::create(std::move(config))).value());
     ASSERT_TRUE(device_->ensure_sms());
@@ -131,6 +133,50 @@ class GridTest : public ::testing::Test {
   Board* const board_ = kept(std::make_unique<Board>());
   std::shared_ptr<StreamQueue> legacy_;
 };
+
+TEST_F(GridTest, AKernelThatTakesTooLongIsStopped) {
+  make_device(2, false, 50);
+  const auto stream = open(false);
+  launch(stream, note_block, {3, 1, 1});
+  EXPECT_EQ(channel_->sticky(), CUDA_SUCCESS);
+  const uint64_t last = launch(stream, wait_for_gate, {2, 1, 1});  // the gate never opens
+  management().wait_for(*stream, last);
+  EXPECT_EQ(channel_->sticky(), CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
+// Waiting for others is not running: only the time since the first block counts.
+TEST_F(GridTest, TheTimeOutDoesNotCountWaiting) {
+  make_device(1, false, 200);
+  const auto first = open(false), second = open(false);
+  launch(first, wait_for_gate, {1, 1, 1});
+  wait_started(1);
+  const auto wait = record(first);
+  auto waiting = std::make_unique<Command>();
+  waiting->waits.push_back(wait);
+  management().submit(second, std::move(waiting));
+  const uint64_t last = launch(second, note_block, {1, 1, 1});
+  const uint64_t until = monotonic_ns() + 100'000'000;
+  while (monotonic_ns() < until) std::this_thread::yield();
+  board_->gate = 1;
+  management().wait_for(*second, last);
+  EXPECT_EQ(channel_->sticky(), CUDA_SUCCESS);
+}
+
+// A command may wait for what is no command: code that is being compiled.
+TEST_F(GridTest, AStreamWaitsForAPointAndOthersGoOn) {
+  make_device(1);
+  const auto waiting = open(false), other = open(false);
+  auto point = std::make_shared<EventPoint>();
+  auto command = std::make_unique<Command>();
+  command->waits.push_back(point);
+  management().submit(waiting, std::move(command));
+  const uint64_t last = launch(waiting, note_block, {1, 1, 1}, 100);
+  management().wait_for(*other, launch(other, note_block, {1, 1, 1}, 200));
+  ASSERT_EQ(board_->order, std::vector<uint32_t>{200});
+  management().reach(*point);
+  management().wait_for(*waiting, last);
+  EXPECT_EQ(board_->order, (std::vector<uint32_t>{200, 100}));
+}
 
 TEST_F(GridTest, EveryBlockOnceAndInLinearOrderOnOneSm) {
   make_device(1);

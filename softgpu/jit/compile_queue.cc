@@ -1,0 +1,70 @@
+// Compile threads start with the first jobs and stay.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/jit/compile_queue.h"
+
+#include <cstdlib>
+
+#include "softgpu/exec/engine_thread.h"
+#include "softgpu/jit/engine.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+constexpr size_t kStackBytes = 16u << 20;  // the compiler recurses over large kernels
+
+}  // namespace
+
+CompileQueue& CompileQueue::instance() {
+  static CompileQueue* const queue = new CompileQueue;
+  return *queue;
+}
+
+// At exit the compiler's static objects are destroyed: whoever works with them ends before that.
+// They were made before this handler was entered, so it runs first.
+CompileQueue::CompileQueue() {
+  Engine::instance();
+  std::atexit([] { instance().stop(); });
+}
+
+void CompileQueue::add(std::function<void()> job) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (stopped_) return;
+  jobs_.push_back(std::move(job));
+  const int wanted = working_ + static_cast<int>(jobs_.size());
+  if (threads_ < Engine::kAtOnceMax && threads_ < wanted) {
+    if (start_engine_thread(
+            "vgpu-jit", [this] { loop(); }, kStackBytes))
+      ++threads_;
+  }
+  if (threads_ == 0) {
+    std::function<void()> own = std::move(jobs_.back());
+    jobs_.pop_back();
+    lock.unlock();
+    own();
+    return;
+  }
+  added_.notify_one();
+}
+
+void CompileQueue::loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    added_.wait(lock, [this] { return !jobs_.empty() && !stopped_; });
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    ++working_;
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+    if (--working_ == 0) idle_.notify_all();
+  }
+}
+
+void CompileQueue::stop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  stopped_ = true;
+  idle_.wait(lock, [this] { return working_ == 0; });
+}
+
+}  // namespace vgpu::softgpu
