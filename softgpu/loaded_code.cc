@@ -144,6 +144,8 @@ bool LoadedCode::State::place(const ObjectCode& code, CompiledKernel* kernel) co
   kernel->save_bytes = code.save_bytes;
   kernel->local_bytes = code.local_bytes;
   kernel->shared_bytes = code.shared_bytes;
+  kernel->stack_bytes = code.stack_bytes;
+  kernel->stack_dynamic = code.stack_dynamic;
   return true;
 }
 
@@ -168,6 +170,8 @@ bool LoadedCode::State::make(const Variant& variant, const std::string& key,
   if (variant.profile) kernel->mix = instruction_mix(built);
   code->local_bytes = (built.function.local_bytes + 15) / 16 * 16;
   code->shared_bytes = built.shared.bytes;
+  code->stack_bytes = built.stack_bytes;
+  code->stack_dynamic = built.stack_dynamic;
   if (!place(*code, kernel.get())) {
     *error = {0, 0, "a variable that kernel '" + kernel->name + "' uses has no address"};
     return false;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "softgpu/jit/engine.h"
+#include "softgpu/passes/call_graph.h"
 #include "softgpu/passes/kernel.h"
 #include "softgpu/passes/shared_layout.h"
 #include "softgpu/ptx/parser.h"
@@ -72,6 +73,8 @@ std::vector<std::string> digests_of(std::string_view text, const ptx::Module& mo
 Program::Program() : module_(std::make_unique<ptx::Module>()) {}
 Program::~Program() = default;
 
+const std::map<std::string, std::string>& Program::aliases() const { return module_->aliases; }
+
 std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic* error) {
   std::shared_ptr<Program> program(new Program);
   if (!ptx::parse_module(text, program->module_.get(), error)) return nullptr;
@@ -81,6 +84,7 @@ std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic*
   }
   program->globals_ = program->module_->globals;
   program->digests_ = digests_of(text, *program->module_);
+  program->address_taken_ = softgpu::address_taken(*program->module_);
   return program;
 }
 

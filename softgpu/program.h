@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -75,6 +76,10 @@ class Program {
   const std::vector<GlobalVar>& globals() const { return globals_; }
   // Digest of all text that the code of a kernel may depend on: its own, functions, variables.
   const std::string& digest(uint32_t kernel_index) const { return digests_[kernel_index]; }
+  // Names that stand for other functions.
+  const std::map<std::string, std::string>& aliases() const;
+  // Functions whose address is a value somewhere; the resolver must know them.
+  const std::vector<std::string>& address_taken() const { return address_taken_; }
   const ptx::Module& module() const { return *module_; }
   // What the code generator does not support in any function: for people who port programs.
   std::vector<Diagnostic> refusals() const;
@@ -85,6 +90,7 @@ class Program {
   std::vector<KernelInfo> kernels_;
   std::vector<std::string> digests_;
   std::vector<GlobalVar> globals_;
+  std::vector<std::string> address_taken_;
 };
 
 // Something that happens once, on some thread. Thread-safe.
@@ -117,9 +123,12 @@ struct CompiledKernel {
   uint32_t shared_bytes = 0;  // static part
   uint32_t local_bytes = 0;   // per thread
   uint32_t param_bytes = 0;
+  uint32_t stack_bytes = 0;    // per thread, for calls whose depth is known
+  bool stack_dynamic = false;  // recursion or alloca: the context's stack limit on top
 };
 
-// Address of a module-scope variable by name; 0 = not found.
+// Address of a module-scope variable, or the value that stands for a function, by name; 0 = not
+// found.
 using SymbolResolver = std::function<uint64_t(std::string_view)>;
 
 // The code of one loaded module. compile() may be called from any thread; each variant is compiled

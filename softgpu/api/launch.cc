@@ -124,6 +124,7 @@ std::unique_ptr<Grid> make_grid(Context& context, const softgpu::Stream& stream,
   grid->params.stop = &stream.channel->stop;
   grid->params.services = &context.output();
   grid->params.sm_count = context.device().config().sms;
+  grid->params.stack_limit = static_cast<uint32_t>(context.limits[CU_LIMIT_STACK_SIZE].load());
   if (shape.cooperative) {
     grid->barrier_word = std::make_unique<uint32_t[]>(softgpu::kBarrierWords);
     grid->params.cooperative_workspace = reinterpret_cast<uint64_t>(grid->barrier_word.get());

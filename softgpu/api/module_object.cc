@@ -12,6 +12,7 @@ namespace vgpu::softgpu {
 namespace {
 
 constexpr uint64_t kVariableAlignment = 256;
+constexpr uint64_t kCodeUnit = 16;  // distance of function pointers
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -35,7 +36,7 @@ CUresult Module::load(Context* context, std::shared_ptr<const Program> program,
   Module* const self = made.get();
   // The resolver is used while prepare() runs, that is while the module lives.
   made->code_ = LoadedCode::load(
-      made->program_, [self](std::string_view name) { return self->variable(name).first; });
+      made->program_, [self](std::string_view name) { return self->value_of(name); });
   if (made->code_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   made->make_functions();
   *module = std::move(made);
@@ -50,11 +51,18 @@ CUresult Module::place_variables(std::string* reason) {
     offsets.push_back(total);
     if (!variable.external) total += std::max<uint64_t>(variable.bytes, 1);
   }
+  const uint64_t code_at = round_up(total, kCodeUnit);
+  total = code_at + kCodeUnit * program_->address_taken().size();
   if (total == 0) return CUDA_SUCCESS;
   storage_ = context_->device().memory().allocate(total, MemoryKind::kModule, context_->id);
   if (storage_ == 0) {
     *reason = "no device memory for the module's variables";
     return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  uint64_t code = storage_ + code_at;
+  for (const std::string& name : program_->address_taken()) {
+    code_addresses_[name] = code;
+    code += kCodeUnit;
   }
   const auto& globals = program_->globals();
   std::memset(reinterpret_cast<void*>(storage_), 0, total);
@@ -67,7 +75,7 @@ CUresult Module::place_variables(std::string* reason) {
   }
   for (size_t i = 0; i < globals.size(); ++i) {
     for (const GlobalVar::Reloc& reloc : globals[i].relocs) {
-      const uint64_t target = variable(reloc.symbol).first;
+      const uint64_t target = value_of(reloc.symbol);
       if (target == 0 || reloc.offset + 8 > globals[i].bytes) {
         *reason = "undefined symbol " + reloc.symbol;
         return CUDA_ERROR_INVALID_PTX;
@@ -109,6 +117,14 @@ std::pair<uint64_t, uint64_t> Module::variable(std::string_view name) const {
 std::shared_ptr<CompiledKernel> Module::prepare(uint32_t index, const Dim3& block,
                                                 Diagnostic* error) {
   return code_->prepare(index, block, error);
+}
+
+uint64_t Module::value_of(std::string_view name) const {
+  const auto& aliases = program_->aliases();
+  const auto alias = aliases.find(std::string(name));
+  const std::string_view meant = alias == aliases.end() ? name : alias->second;
+  const auto code = code_addresses_.find(meant);
+  return code != code_addresses_.end() ? code->second : variable(meant).first;
 }
 
 void Module::unload() {

@@ -64,6 +64,8 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   Module(Context* context, std::shared_ptr<const Program> program);
   CUresult place_variables(std::string* reason);
+  // What a name stands for in code and initialisers: a variable's address, or a function's value.
+  uint64_t value_of(std::string_view name) const;
   void make_functions();
 
   Context* const context_;
@@ -71,6 +73,8 @@ class Module : public std::enable_shared_from_this<Module> {
   std::unique_ptr<LoadedCode> code_;
   std::vector<std::shared_ptr<Function>> functions_;
   std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables_;
+  // Function pointers are addresses of places behind the variables that hold nothing.
+  std::map<std::string, uint64_t, std::less<>> code_addresses_;
   uint64_t storage_ = 0;  // one block holds all variables
   uint32_t life_ = 0;     // of the context
 };

@@ -54,6 +54,16 @@ class Window {
   size_t bytes_ = 0, mapped_ = 0;
 };
 
+// What calls of known depth need, and where that is unknown the context's limit on top. Our frames
+// keep more than a compiler's with real registers: a limit that is enough on hardware is to be
+// enough here.
+uint32_t stack_bytes_of(const CompiledKernel& kernel, const GridParams& grid) {
+  constexpr uint32_t kRoomier = 4, kUnit = 64;
+  const uint64_t bytes =
+      kernel.stack_bytes + (kernel.stack_dynamic ? uint64_t{kRoomier} * grid.stack_limit : 0);
+  return static_cast<uint32_t>((bytes + kUnit - 1) / kUnit * kUnit);
+}
+
 // kWaiting: the whole warp is at one barrier. kParked: its lanes wait at several places.
 enum class WarpState : uint8_t { kReady, kWaiting, kParked, kFinished };
 
@@ -74,7 +84,7 @@ void BlockServices::abort(CUresult code, uint64_t address, const char* text) {
 
 struct BlockRunner::State {
   const CompiledKernel* kernel = nullptr;
-  Window shared, local, save;
+  Window shared, local, save, stack;
   std::vector<Warp> warps;
   BlockServices services;
   size_t next = 0;          // the warp whose turn it is
@@ -127,9 +137,11 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   const uint32_t warp_count = static_cast<uint32_t>((threads + kWarpLanes - 1) / kWarpLanes);
   // The dynamic part starts at a multiple of 16 bytes.
   const uint32_t shared_bytes = (kernel.shared_bytes + 15) / 16 * 16 + grid.dynamic_shared_bytes;
+  const uint32_t stack_bytes = stack_bytes_of(kernel, grid);
   const size_t save_bytes = (size_t{kernel.save_bytes} + 127) / 64 * 64;
   if (!s.shared.reserve(shared_bytes) || !s.save.reserve(save_bytes * warp_count) ||
-      !s.local.reserve(size_t{kernel.local_bytes} * warp_count * kWarpLanes)) {
+      !s.local.reserve(size_t{kernel.local_bytes} * warp_count * kWarpLanes) ||
+      !s.stack.reserve(size_t{stack_bytes} * warp_count * kWarpLanes)) {
     return false;
   }
   s.kernel = &kernel;
@@ -146,6 +158,8 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     c.params = grid.params;
     c.local = s.local.data() + size_t{kernel.local_bytes} * kWarpLanes * w;
     c.save = s.save.data() + save_bytes * w;
+    c.stack = s.stack.data() + size_t{stack_bytes} * kWarpLanes * w;
+    c.stack_bytes = stack_bytes;
     c.stop = grid.stop != nullptr ? reinterpret_cast<const uint32_t*>(grid.stop) : &kNeverStop;
     c.workspace = grid.cooperative_workspace;
     c.grid_id = grid.grid_id;
@@ -222,6 +236,12 @@ BlockStep BlockRunner::State::round(bool* progress) {
         return BlockStep::kStopped;
       case kWarpAssert:
         return faulted(CUDA_ERROR_ASSERT, "assertion failed", static_cast<int>(c.fault_line));
+      case kWarpStackOverflow:
+        return faulted(CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow",
+                       static_cast<int>(c.fault_line));
+      case kWarpBadTarget:
+        return faulted(CUDA_ERROR_INVALID_PC, "jump to no function or label",
+                       static_cast<int>(c.fault_line));
       default:
         return faulted(CUDA_ERROR_LAUNCH_FAILED, "trap", static_cast<int>(c.fault_line));
     }

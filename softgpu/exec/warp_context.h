@@ -18,6 +18,8 @@ enum WarpResult : int {
   kWarpParked = 4,     // every lane waits, some at barriers: call again when `released` says whose
   kWarpTrapped = -1,
   kWarpAssert = -2,
+  kWarpStackOverflow = -3,  // calls too deep
+  kWarpBadTarget = -4,      // a jump through a value that is no function or label
 };
 
 enum BarrierOp : uint32_t { kBarrierSync = 0, kBarrierPopc = 1, kBarrierAnd = 2, kBarrierOr = 3 };
@@ -41,6 +43,7 @@ struct WarpContext {
   const uint8_t* params;
   uint8_t* local;        // lane 0's slice
   uint8_t* save;         // registers of a suspended warp
+  uint8_t* stack;        // lane 0's; the others follow, `stack_bytes` apart
   const uint32_t* stop;  // non-zero: leave
   uint64_t workspace;    // cooperative grid barrier
   uint64_t grid_id;
@@ -56,6 +59,7 @@ struct WarpContext {
   uint32_t warp_id, warp_count;
   uint32_t sm_id, sm_count;
   uint32_t dynamic_shared_bytes, total_shared_bytes;
+  uint32_t stack_bytes;
   uint32_t barrier_id, barrier_threads, barrier_op;  // threads 0 = all of the block
   uint32_t barrier_votes;                            // lanes whose predicate holds
   uint32_t barrier_result;                           // filled before the warp is resumed

@@ -15,7 +15,8 @@ namespace vgpu::softgpu {
 struct ObjectCode {
   std::string bytes;                 // an ELF object that defines "kernel"
   std::vector<std::string> symbols;  // whose addresses the code reads from WarpContext::symbols
-  uint32_t save_bytes = 0, local_bytes = 0, shared_bytes = 0;
+  uint32_t save_bytes = 0, local_bytes = 0, shared_bytes = 0, stack_bytes = 0;
+  bool stack_dynamic = false;
 };
 
 // A folder with one file per key. Whoever can write there can run code in this process, so a folder

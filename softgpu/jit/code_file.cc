@@ -10,7 +10,7 @@
 namespace vgpu::softgpu {
 namespace {
 
-constexpr char kMagic[8] = {'v', 'G', 'P', 'U', 'c', 'o', 'd', '1'};
+constexpr char kMagic[8] = {'v', 'G', 'P', 'U', 'c', 'o', 'd', '2'};
 constexpr size_t kSymbolsMax = 1 << 16;
 
 struct Head {
@@ -70,6 +70,8 @@ std::string pack_code(const std::string& key, const ObjectCode& code) {
   body.number(code.save_bytes);
   body.number(code.local_bytes);
   body.number(code.shared_bytes);
+  body.number(code.stack_bytes);
+  body.number(code.stack_dynamic ? 1 : 0);
   body.number(static_cast<uint32_t>(code.symbols.size()));
   for (const std::string& symbol : code.symbols) body.string(symbol);
   body.string(code.bytes);
@@ -98,6 +100,8 @@ bool unpack_code(const std::string& text, const std::string& key, ObjectCode* co
   code->save_bytes = body.number();
   code->local_bytes = body.number();
   code->shared_bytes = body.number();
+  code->stack_bytes = body.number();
+  code->stack_dynamic = body.number() != 0;
   const uint32_t symbols = body.number();
   if (symbols > kSymbolsMax) return false;
   code->symbols.clear();

@@ -290,6 +290,8 @@ void Emitter::terminate(int b) {
     }
     if (!is_exit) add_pending(block.branch, taken);
     if (last.guard >= 0 && block.next >= 0) add_pending(block.next, stays);
+  } else if (last.opcode == "switch") {
+    jump_table(b, last);
   } else if (block.ends_in_barrier) {
     return barrier_end(b, last);
   } else {

@@ -290,6 +290,10 @@ class Emitter {
   void redux(const Instruction&);
   void warp_barrier(const Instruction&);
   void call(const Instruction&);
+  Value* lane_addresses(const Operand& o);
+  void frame(const Instruction&);
+  void stack_check(const Instruction&);
+  void jump_table(int b, const Instruction& in);
   Value* spill(Value* vector);  // pointer to 32 values on the stack
   Value* unspill(Value* pointer, llvm::Type* scalar);
   llvm::CallInst* call_helper(const char* name, llvm::Type* result, std::vector<Value*> args);

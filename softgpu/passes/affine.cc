@@ -165,7 +165,7 @@ class Affine {
     }
     Type to, from;
     if (op == "cvt" && in.type_from_end(0, &from) && in.type_from_end(1, &to) && from.bits == 32 &&
-        to.bits == 64 && from.kind != 'f') {
+        to.bits == 64 && from.kind != 'f' && to.kind != 'f') {
       return widen(of(o[1]), from.kind == 's');
     }
     return {kNot, 0};

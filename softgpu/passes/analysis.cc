@@ -5,7 +5,6 @@
 #include "softgpu/passes/kernel.h"
 
 namespace vgpu::softgpu {
-namespace {
 
 using ptx::Instruction;
 using ptx::Operand;
@@ -44,6 +43,8 @@ void find_liveness(Kernel* k) {
     }
   }
 }
+
+namespace {
 
 class Divergence {
  public:
@@ -93,7 +94,7 @@ class Divergence {
       if (in.guard >= 0 && k_->divergent[in.guard]) return true;
       return in.opcode[0] != 'b' && in.operands.size() > 2 && operand_diverges(in.operands[2]);
     }
-    if (in.opcode == "elect" || in.opcode == "call") return true;
+    if (in.opcode == "elect" || in.opcode == "call" || in.opcode == "frame") return true;
     if (in.opcode == "mma" || in.opcode == "wmma" || in.opcode == "ldmatrix" ||
         in.opcode == "movmatrix" || in.opcode == "mbarrier") {
       return true;  // each lane has other elements; each arrival has its own state
@@ -120,8 +121,9 @@ class Divergence {
       }
     }
     const Instruction& last = k_->blocks[b].code.back();
-    const bool splits = last.guard >= 0 && k_->divergent[last.guard] &&
-                        (last.opcode == "bra" || last.opcode == "ret" || last.opcode == "exit");
+    const bool splits = (last.guard >= 0 && k_->divergent[last.guard] &&
+                         (last.opcode == "bra" || last.opcode == "ret" || last.opcode == "exit")) ||
+                        (last.opcode == "switch" && operand_diverges(last.operands[0]));
     if (splits && !k_->divergent_exit[b]) {
       k_->divergent_exit[b] = true;
       changed_ = true;

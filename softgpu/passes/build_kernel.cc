@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "softgpu/passes/call_graph.h"
 #include "softgpu/passes/inline_calls.h"
 #include "softgpu/passes/kernel.h"
+#include "softgpu/passes/lower_calls.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -14,7 +16,7 @@ using ptx::Operand;
 
 bool ends_block(const Instruction& in) {
   return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" ||
-         sync_kind(in) == SyncKind::kBarrier;
+         in.opcode == "switch" || sync_kind(in) == SyncKind::kBarrier;
 }
 
 std::set<size_t> leaders(const ptx::Function& f) {
@@ -38,6 +40,7 @@ void collect_successors(Block* block) {
   for (int s : {block->branch, block->next}) {
     if (s >= 0) block->successors.push_back(s);
   }
+  for (const auto& [value, target] : block->cases) block->successors.push_back(target);
   std::sort(block->successors.begin(), block->successors.end());
   block->successors.erase(std::unique(block->successors.begin(), block->successors.end()),
                           block->successors.end());
@@ -55,9 +58,13 @@ void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string,
     const Instruction* last = block.code.empty() ? nullptr : &block.code.back();
     const bool leaves = last != nullptr && last->guard < 0 &&
                         (last->opcode == "bra" || last->opcode == "ret" || last->opcode == "exit" ||
-                         last->opcode == "trap");
+                         last->opcode == "trap" || last->opcode == "switch");
     if (last != nullptr && last->opcode == "bra")
       block.branch = block_at(labels.at(last->operands[0].symbol));
+    if (last != nullptr && last->opcode == "switch") {
+      for (const Operand& label : last->operands[1].elements)
+        block.cases.emplace_back(label.integer, block_at(labels.at(label.symbol)));
+    }
     if (!leaves && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
   }
 }
@@ -87,7 +94,14 @@ class SpinSearch {
  public:
   SpinSearch(const Kernel& k, int first, int last) : k_(k), first_(first), last_(last) {}
 
+  // Calls are jumps to the functions' blocks, which come first.
+  static bool is_call(const Block& block) { return block.code.back().has("call"); }
+
   bool run() {
+    for (int b = first_; b <= last_; ++b) {
+      for (int s : k_.blocks[b].successors) calls_ = calls_ || (s < first_ && is_call(k_.blocks[b]));
+    }
+    if (calls_) return callees_see_others();
     bool seeds = false, fence = false, barrier = false;
     each([&](const Instruction& in) {
       sleeps_ = sleeps_ || in.opcode == "nanosleep" || in.opcode == "mbarrier";
@@ -108,6 +122,16 @@ class SpinSearch {
   }
 
  private:
+  // What functions return is in memory, where it is not followed: any of them may be waited for.
+  bool callees_see_others() const {
+    for (int b = 0; b <= last_; ++b) {
+      for (const Instruction& in : k_.blocks[b].code) {
+        if (sees_others(in, false) || in.opcode == "nanosleep") return true;
+      }
+    }
+    return false;
+  }
+
   template <typename F>
   void each(F f) const {
     for (int b = first_; b <= last_; ++b) {
@@ -133,7 +157,7 @@ class SpinSearch {
 
   const Kernel& k_;
   const int first_, last_;
-  bool sleeps_ = false, fenced_ = false;
+  bool sleeps_ = false, fenced_ = false, calls_ = false;
   BitSet tainted_;
 };
 
@@ -142,6 +166,7 @@ void mark_spins(Kernel* k) {
     k->blocks[b].spins = false;
     for (int s : k->blocks[b].successors) {
       if (s > static_cast<int>(b) || k->blocks[b].spins) continue;
+      if (SpinSearch::is_call(k->blocks[b])) continue;
       k->blocks[b].spins = SpinSearch(*k, s, static_cast<int>(b)).run();
     }
   }
@@ -178,7 +203,8 @@ bool has_destination(const Instruction& in) {
       "fence",      "nanosleep",    "prefetch", "prefetchu",
       "call",       "cp",           "pmevent",  "griddepcontrol",
       "discard",    "sust",         "sured",    "stmatrix",
-      "setmaxnreg", "applypriority"};
+      "setmaxnreg", "applypriority", "switch",  "stackcheck",
+      "stackrestore", "brx"};
   if (in.opcode == "wmma" && in.has("store")) return false;
   if (in.opcode == "mbarrier") {
     return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&
@@ -204,14 +230,8 @@ void registers_of(const Instruction& in, std::vector<int>* writes, std::vector<i
   for (; i < in.operands.size(); ++i) add_registers(in.operands[i], reads);
 }
 
-bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
-                  Diagnostic* error) {
-  kernel->name = function.name;
-  kernel->module = &module;
-  kernel->function = function;
-  kernel->shared = shared_layout(module, function);
+void cut_blocks(Kernel* kernel) {
   ptx::Function& f = kernel->function;
-  if (!inline_calls(module, &f, error)) return false;
   if (f.body.empty()) {  // a kernel without instructions still returns
     Instruction ret;
     ret.opcode = "ret";
@@ -229,6 +249,18 @@ bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kern
   f.body.clear();
   drop_unused_results(kernel);
   link_blocks(kernel);
+}
+
+bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
+                  Diagnostic* error) {
+  kernel->name = function.name;
+  kernel->module = &module;
+  kernel->shared = shared_layout(module, function);
+  kernel->function = function;
+  const CallGraph graph(module);
+  if (!inline_calls(module, graph, &kernel->function, error)) return false;
+  if (!lower_calls(graph, kernel, error)) return false;
+  cut_blocks(kernel);
   return true;
 }
 

@@ -18,8 +18,8 @@ constexpr size_t kInstructionsMax = 1 << 20;
 // variables.
 class Inliner {
  public:
-  Inliner(const ptx::Module& module, Function* caller, Diagnostic* error)
-      : module_(module), caller_(caller), error_(error) {}
+  Inliner(const ptx::Module& module, const CallGraph& graph, Function* caller, Diagnostic* error)
+      : module_(module), graph_(graph), caller_(caller), error_(error) {}
 
   bool run() {
     std::vector<Instruction> body = std::move(caller_->body);
@@ -40,7 +40,7 @@ class Inliner {
       for (; first != last; ++first)
         caller_->labels[first->second] = static_cast<int>(caller_->body.size());
       if (i == body.size()) break;
-      if (body[i].opcode != "call" || is_service(callee_name(body[i]))) {
+      if (body[i].opcode != "call" || graph_.keeps(body[i])) {
         caller_->body.push_back(body[i]);
       } else if (!expand_call(body[i], depth)) {
         return false;
@@ -49,27 +49,19 @@ class Inliner {
     return true;
   }
 
-  std::string callee_name(const Instruction& call) const {
-    std::string name = call.operands[1].symbol;
-    auto alias = module_.aliases.find(name);
-    return alias == module_.aliases.end() ? name : alias->second;
-  }
-
   bool fail(const Instruction& at, const std::string& text) {
     *error_ = {at.line, 1, text};
     return false;
   }
 
   bool expand_call(const Instruction& call, int depth) {
-    if (call.operands[1].kind != Operand::Kind::kSymbol)
-      return fail(call, "indirect calls are not supported");
-    const std::string name = callee_name(call);
+    const std::string name = graph_.resolve(call.operands[1].symbol);
     auto known = module_.function_index.find(name);
     if (known == module_.function_index.end() || module_.functions[known->second].is_declaration) {
       return fail(call, "call of '" + name + "', which is defined nowhere");
     }
     if (depth >= kDepthMax || caller_->body.size() > kInstructionsMax) {
-      return fail(call, "call of '" + name + "' recurses or nests too deeply");
+      return fail(call, "call of '" + name + "' nests too deeply");
     }
     return expand_body(call, module_.functions[known->second], depth);
   }
@@ -84,6 +76,14 @@ class Inliner {
     const int base = static_cast<int>(caller_->registers.size());
     for (const ptx::Register& r : callee.registers)
       caller_->registers.push_back({prefix + r.name, r.type});
+    for (const auto& [label, targets] : callee.branch_targets) {
+      for (const std::string& t : targets) {
+        const bool own = callee.labels.count(t) != 0;  // else a function
+        caller_->branch_targets[prefix + label].push_back(own ? prefix + t : t);
+      }
+    }
+    for (const auto& [label, prototype] : callee.prototypes)
+      caller_->prototypes[prefix + label] = prototype;
     if (call.guard >= 0) emit_branch(call, end, !call.guard_negated);
     copy_arguments(call, callee, base);
     std::vector<Instruction> body;
@@ -174,6 +174,9 @@ class Inliner {
     if (in.guard >= 0) in.guard += base;
     for (Operand& o : in.operands) rewrite(&o, base, names);
     if (in.opcode == "bra") in.operands[0].symbol = prefix + in.operands[0].symbol;
+    if (in.opcode == "brx") in.operands[1].symbol = prefix + in.operands[1].symbol;
+    if (in.opcode == "call" && in.operands.size() > 3)
+      in.operands[3].symbol = prefix + in.operands[3].symbol;
     if (in.opcode == "ret") {
       in.opcode = "bra";
       Operand target;
@@ -194,6 +197,7 @@ class Inliner {
   }
 
   const ptx::Module& module_;
+  const CallGraph& graph_;
   Function* caller_;
   Diagnostic* error_;
   int copies_ = 0;
@@ -201,12 +205,9 @@ class Inliner {
 
 }  // namespace
 
-bool is_service(const std::string& name) {
-  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail";
-}
-
-bool inline_calls(const ptx::Module& module, Function* function, Diagnostic* error) {
-  return Inliner(module, function, error).run();
+bool inline_calls(const ptx::Module& module, const CallGraph& graph, Function* function,
+                  Diagnostic* error) {
+  return Inliner(module, graph, function, error).run();
 }
 
 }  // namespace vgpu::softgpu

@@ -54,6 +54,7 @@ bool isolate_syncs(Kernel* kernel) {
     for (int* target : {&block.branch, &block.next}) {
       if (*target >= 0) *target = place[static_cast<size_t>(*target)];
     }
+    for (auto& [value, target] : block.cases) target = place[static_cast<size_t>(target)];
   }
   std::vector<Block> blocks;
   for (size_t b = 0; b < kernel->blocks.size(); ++b)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "softgpu/exec/profile_counters.h"
@@ -48,6 +49,7 @@ SyncKind sync_kind(const ptx::Instruction& in);
 struct Block {
   std::vector<ptx::Instruction> code;
   std::vector<int> successors;  // ascending, each once
+  std::vector<std::pair<int64_t, int>> cases;  // of a final switch: value and target
   int branch = -1;              // target of the final bra
   int next = -1;  // where control falls through to; -1 after an unguarded exit or branch
   bool ends_in_barrier = false;
@@ -65,6 +67,8 @@ struct Kernel {
   const ptx::Module* module = nullptr;
   std::vector<Block> blocks;
   SharedLayout shared;
+  uint32_t stack_bytes = 0;    // per thread, for calls whose depth is known
+  bool stack_dynamic = false;  // recursion or alloca: as much again as the context allows
 
   // Analyses (analysis.cc). TF(b), the thread frontier: blocks where lanes of the warp may wait
   // while b runs.
@@ -110,10 +114,14 @@ Variant variant_for(const Dim3& block);
 void registers_of(const ptx::Instruction& in, std::vector<int>* writes, std::vector<int>* reads);
 bool has_destination(const ptx::Instruction& in);
 
-// Inlines direct calls and cuts the body into blocks. False and a diagnostic for recursion and
-// indirect calls.
+// Inlines calls or turns them into jumps, and cuts the body into blocks. False and a diagnostic for
+// undefined functions.
 bool build_kernel(const ptx::Module& module, const ptx::Function& function, Kernel* kernel,
                   Diagnostic* error);
+// Cuts kernel->function.body, which moves, into kernel->blocks.
+void cut_blocks(Kernel* kernel);
+// Fills kernel->live_in.
+void find_liveness(Kernel* kernel);
 // Which blocks follow from which, and what depends on it: reachability, loops that wait. For passes
 // that changed the blocks.
 void link_blocks(Kernel* kernel);

@@ -88,6 +88,11 @@ struct Instruction {
   bool type_from_end(int n, Type* type) const;
 };
 
+// What a function takes and gives: the shape of a .callprototype.
+struct Prototype {
+  std::vector<Variable> params, returns;
+};
+
 // A label's place: instructions before `index` come earlier.
 struct Function {
   std::string name;
@@ -100,7 +105,8 @@ struct Function {
   std::map<std::string, Variable> variables;  // shared, local and param variables of the body
   std::vector<Instruction> body;
   std::map<std::string, int> labels;  // label → index of the instruction that follows
-  std::map<std::string, std::vector<std::string>> branch_targets;
+  std::map<std::string, std::vector<std::string>> branch_targets;  // also of .calltargets
+  std::map<std::string, Prototype> prototypes;
   uint32_t param_bytes = 0, local_bytes = 0;
   uint32_t max_threads[3] = {}, required_threads[3] = {};
 };

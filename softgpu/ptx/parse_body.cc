@@ -33,10 +33,47 @@ int Parser::find_register(const std::string& name) const {
   return -1;
 }
 
+std::string Parser::find_variable(const std::string& name) const {
+  for (auto scope = variable_scopes_.rbegin(); scope != variable_scopes_.rend(); ++scope) {
+    auto it = scope->find(name);
+    if (it != scope->end()) return it->second;
+  }
+  return name;
+}
+
+// Inlined assembler repeats its labels, each in a scope of its own.
+void Parser::label(const std::string& name) {
+  std::string unique = name;
+  if (function_->labels.count(name) != 0) {
+    if (label_scopes_.size() == 1 || label_scopes_.back().names.count(name) != 0)
+      return fail("label '" + name + "' is there twice");
+    unique += "$" + std::to_string(function_->labels.size());
+    label_scopes_.back().names[name] = unique;
+  }
+  function_->labels[unique] = static_cast<int>(function_->body.size());
+}
+
+void Parser::close_scope() {
+  const LabelScope& scope = label_scopes_.back();
+  if (!scope.names.empty()) {
+    for (size_t i = scope.begin; i < function_->body.size(); ++i) {
+      Instruction& in = function_->body[i];
+      if (in.opcode != "bra" || in.operands.empty()) continue;
+      const auto renamed = scope.names.find(in.operands[0].symbol);
+      if (renamed != scope.names.end()) in.operands[0].symbol = renamed->second;
+    }
+  }
+  scopes_.pop_back();
+  variable_scopes_.pop_back();
+  label_scopes_.pop_back();
+}
+
 void Parser::body() {
   expect("{");
   int depth = 1;
   scopes_.assign(1, {});
+  variable_scopes_.assign(1, {});
+  label_scopes_.assign(1, {});
   carry_ = -1;
   for (const auto* list : {&function_->params, &function_->returns}) {
     for (const Variable& v : *list) {  // parameters of the old .reg form are registers
@@ -49,9 +86,11 @@ void Parser::body() {
     if (accept("{")) {
       ++depth;
       scopes_.push_back({});
+      variable_scopes_.push_back({});
+      label_scopes_.push_back({function_->body.size(), {}});
     } else if (accept("}")) {
       --depth;
-      scopes_.pop_back();
+      close_scope();
     } else if (peek().kind == Token::Kind::kEnd) {
       fail("function without its closing brace");
     } else {
@@ -90,12 +129,24 @@ void Parser::statement() {
       while (accept(","));
       return expect(";");
     }
-    if (is(".callprototype")) return skip_past(";");
-    function_->labels[label] = static_cast<int>(function_->body.size());
-    return;
+    if (is(".callprototype")) return prototype(label);
+    return this->label(label);
   }
   if (accept(";")) return;
   instruction();
+}
+
+// label: .callprototype (returns) _ (params) [.noreturn];
+void Parser::prototype(const std::string& label) {
+  take();
+  Prototype p;
+  uint32_t ignored = 0;
+  if (is("(")) p.returns = parameter_list(&ignored);
+  word();
+  if (is("(")) p.params = parameter_list(&ignored);
+  while (peek().kind == Token::Kind::kWord) take();  // .noreturn, .abi_preserve …
+  function_->prototypes[label] = std::move(p);
+  expect(";");
 }
 
 // .reg .b32 %r<12>, %x;
@@ -136,6 +187,11 @@ void Parser::local_variable(Space space) {
     }
     if (space == Space::kParam)
       v.space = Space::kLocal;  // argument areas of calls live in the thread's own memory
+    if (function_->variables.count(v.name) != 0) {
+      const std::string name = v.name;
+      v.name += "$" + std::to_string(function_->variables.size());
+      variable_scopes_.back()[name] = v.name;
+    }
     function_->variables[v.name] = v;
     if (accept("=")) fail("initialised variables inside functions are not supported");
   } while (accept(","));
@@ -247,7 +303,7 @@ Operand Parser::operand() {
     fail("unknown register '" + name + "'");
   } else {
     o.kind = Operand::Kind::kSymbol;
-    o.symbol = name;
+    o.symbol = find_variable(name);
     if (accept("+")) o.integer = integer();
   }
   second_destination(&o);
@@ -272,7 +328,7 @@ Operand Parser::address_operand() {
   } else {
     const std::string name = word();
     o.reg = find_register(name);
-    if (o.reg < 0) o.symbol = name;
+    if (o.reg < 0) o.symbol = find_variable(name);
     if (o.reg < 0 && name[0] == '%') fail("unknown register '" + name + "'");
     if (accept("+"))
       o.integer = integer();

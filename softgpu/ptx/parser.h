@@ -57,6 +57,7 @@ class Parser {
   void body();
   void statement();
   void register_declaration();
+  void prototype(const std::string& label);
   void local_variable(Space space);
   void instruction();
   void call_operands(Instruction* in);
@@ -64,6 +65,9 @@ class Parser {
   void second_destination(Operand* o);
   Operand address_operand();
   Operand number_operand(bool negative);
+  void label(const std::string& name);
+  void close_scope();
+  std::string find_variable(const std::string& name) const;
   int find_register(const std::string& name) const;
   void name_carry(Instruction* in);
 
@@ -73,6 +77,14 @@ class Parser {
   Module* module_;
   Function* function_ = nullptr;                    // the one whose body is being read
   std::vector<std::map<std::string, int>> scopes_;  // names of registers, innermost last
+  // What variables of inner scopes are called in the function, where names are unique.
+  std::vector<std::map<std::string, std::string>> variable_scopes_;
+  // Labels that other scopes have, too: where the scope's instructions begin, and the new names.
+  struct LabelScope {
+    size_t begin = 0;
+    std::map<std::string, std::string> names;
+  };
+  std::vector<LabelScope> label_scopes_;
   int carry_ = -1;  // the register that stands for the carry flag, once it is used
   bool failed_ = false;
   Diagnostic error_;

@@ -1,0 +1,518 @@
+// Turns calls that were not inlined into jumps, so that one function runs the whole warp.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/passes/lower_calls.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "softgpu/passes/frame.h"
+#include "softgpu/passes/inline_calls.h"
+#include "softgpu/passes/instruction_builder.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+using ptx::Function;
+using ptx::Instruction;
+using ptx::Operand;
+using ptx::Type;
+
+class Lowering {
+ public:
+  Lowering(const CallGraph& graph, Kernel* kernel, Diagnostic* error)
+      : graph_(graph), kernel_(kernel), out_(&kernel->function), error_(error) {}
+
+  bool run();
+
+ private:
+  struct Part {  // one function's code in the merged body
+    std::string name, prefix;
+    Function text;  // after inlining
+    Frame frame;
+    std::vector<Instruction> body;
+    std::multimap<size_t, std::string> labels;  // by place in `body`
+    int base = 0;                               // number of its first register
+    int frame_pointer = -1, frame_offset = -1, return_id = -1;
+    std::set<int> sites;  // return ids that may lead here
+    size_t return_switch = 0;
+  };
+  struct Callee {
+    std::vector<Part*> parts;
+    const Frame* frame = nullptr;  // the same places for arguments and results in all of them
+    uint32_t bytes = 0;            // of the largest
+  };
+
+  int fresh(const std::string& name, const Type& type);
+  void put(const std::string& spelling, std::vector<Operand> operands, const Instruction& like);
+  void put_framed(Instruction in);
+  void rebase(Operand* o) const;
+  void replace_frame_symbols(Operand* o, const Instruction& like);
+  Part* need(const std::string& name, const Instruction& call);
+  bool lower_function(Part* part);
+  bool lower_body(Part* part, const Function& f, const std::map<size_t, BitSet>& live);
+  bool lower_instruction(const Function& f, const Instruction& in, const BitSet* live);
+  bool lower_call(const Function& f, const Instruction& call, const BitSet* live);
+  bool find_callee(const Function& f, const Instruction& call, Callee* callee);
+  void jump(const Instruction& call, const Callee& callee, int id);
+  void copy_in(const Instruction& call, const Frame& frame);
+  void copy_out(const Instruction& call, const Frame& frame, int from);
+  void copy_bytes(const Operand& to, const Operand& from, const ptx::Variable& v,
+                  const Instruction& like);
+  std::vector<std::pair<int, uint32_t>> spilled(const Callee& callee, const BitSet* live,
+                                                uint32_t* bytes) const;
+  void spill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like);
+  void fill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like);
+  void lower_alloca(const Instruction& in);
+  void finish_returns();
+  void assemble();
+  void note_depth(uint32_t bytes, const Callee& callee);
+  uint32_t depth_of(const Part* part, std::set<const Part*>* path);
+
+  const CallGraph& graph_;
+  Kernel* kernel_;
+  Function* out_;
+  Diagnostic* error_;
+  std::vector<std::unique_ptr<Part>> parts_;  // the kernel's own is the first
+  Part* now_ = nullptr;
+  int sp_ = -1, return_register_ = -1, site_count_ = 0, labels_ = 0;
+  // Edges of the call tree with what a caller's calls need beside the callee's frame.
+  std::map<const Part*, std::vector<std::pair<uint32_t, const Part*>>> deeper_;
+};
+
+bool needs_lowering(const CallGraph& graph, const Function& f) {
+  return std::any_of(f.body.begin(), f.body.end(), [&](const Instruction& in) {
+    return in.opcode == "brx" || in.opcode == "alloca" || in.opcode == "stacksave" ||
+           in.opcode == "stackrestore" ||
+           (in.opcode == "call" && (in.operands[1].kind != Operand::Kind::kSymbol ||
+                                    !is_service(graph.resolve(in.operands[1].symbol))));
+  });
+}
+
+int Lowering::fresh(const std::string& name, const Type& type) {
+  out_->registers.push_back({name, type});
+  return static_cast<int>(out_->registers.size()) - 1;
+}
+
+void Lowering::put(const std::string& spelling, std::vector<Operand> operands,
+                   const Instruction& like) {
+  now_->body.push_back(make::instruction(spelling, std::move(operands), like));
+}
+
+// An instruction of the function's own text: its variables are in its frame.
+void Lowering::put_framed(Instruction in) {
+  if (now_->frame_pointer >= 0) {
+    for (Operand& o : in.operands) replace_frame_symbols(&o, in);
+    for (std::string& m : in.modifiers) {
+      if (m == "param") m = "local";
+    }
+  }
+  now_->body.push_back(std::move(in));
+}
+
+void Lowering::replace_frame_symbols(Operand* o, const Instruction& like) {
+  for (Operand& e : o->elements) replace_frame_symbols(&e, like);
+  const auto place = now_->frame.places.find(o->symbol);
+  if (o->symbol.empty() || place == now_->frame.places.end()) return;
+  const int64_t offset = o->integer + place->second;
+  if (o->kind == Operand::Kind::kAddress) {
+    *o = make::address(now_->frame_pointer, offset);
+    return;
+  }
+  const int address = fresh("%address", {'b', 64});
+  Instruction plain;
+  plain.line = like.line;
+  put("add.s64", {make::reg(address), make::reg(now_->frame_pointer), make::number(offset)}, plain);
+  *o = make::reg(address);
+}
+
+void Lowering::rebase(Operand* o) const {
+  if (o->reg >= 0) o->reg += now_->base;
+  if (o->second >= 0) o->second += now_->base;
+  for (Operand& e : o->elements) rebase(&e);
+}
+
+Lowering::Part* Lowering::need(const std::string& name, const Instruction& call) {
+  for (const auto& part : parts_) {
+    if (part->name == name) return part.get();
+  }
+  if (graph_.find(name) == nullptr) {
+    *error_ = {call.line, 1, "call of '" + name + "', which is defined nowhere"};
+    return nullptr;
+  }
+  auto part = std::make_unique<Part>();
+  part->name = name;
+  part->prefix = "$F$" + name + "$";
+  part->text = *graph_.find(name);
+  if (!inline_calls(*kernel_->module, graph_, &part->text, error_)) return nullptr;
+  lower_branch_tables(&part->text);
+  part->frame = frame_of(part->text);
+  parts_.push_back(std::move(part));
+  return parts_.back().get();
+}
+
+bool Lowering::lower_function(Part* part) {
+  const Function& f = part->text;
+  part->base = static_cast<int>(out_->registers.size());
+  for (const ptx::Register& r : f.registers) fresh(part->prefix + r.name, r.type);
+  part->frame_offset = fresh("%base", {'u', 32});
+  part->frame_pointer = fresh("%frame", {'b', 64});
+  part->return_id = fresh("%return", {'u', 32});
+  for (const auto& [name, variable] : f.variables) {
+    if (part->frame.places.count(name) == 0) out_->variables[part->prefix + name] = variable;
+  }
+  now_ = part;
+  Instruction plain;
+  plain.line = f.line;
+  part->labels.emplace(0, part->prefix);
+  put("mov.u32", {make::reg(part->frame_offset), make::reg(sp_)}, plain);
+  put("add.u32", {make::reg(sp_), make::reg(sp_), make::number(part->frame.bytes)}, plain);
+  put("frame.u64", {make::reg(part->frame_pointer), make::reg(part->frame_offset)}, plain);
+  put("mov.u32", {make::reg(part->return_id), make::reg(return_register_)}, plain);
+  for (const auto& [index, offset] : part->frame.register_params) {
+    const std::string bits = "b" + std::to_string(f.registers[index].type.bits);
+    put("ld.local." + bits,
+        {make::reg(part->base + index), make::address(part->frame_pointer, offset)}, plain);
+  }
+  if (!lower_body(part, f, live_after_calls(f))) return false;
+  part->labels.emplace(part->body.size(), part->prefix + "return");
+  for (const auto& [index, offset] : part->frame.register_returns) {
+    const std::string bits = "b" + std::to_string(f.registers[index].type.bits);
+    put("st.local." + bits,
+        {make::address(part->frame_pointer, offset), make::reg(part->base + index)}, plain);
+  }
+  put("mov.u32", {make::reg(sp_), make::reg(part->frame_offset)}, plain);
+  part->return_switch = part->body.size();
+  put("switch", {make::reg(part->return_id), Operand()}, plain);
+  return true;
+}
+
+bool Lowering::lower_body(Part* part, const Function& f, const std::map<size_t, BitSet>& live) {
+  std::multimap<int, std::string> at;
+  for (const auto& [label, index] : f.labels) at.emplace(index, label);
+  for (size_t i = 0; i <= f.body.size(); ++i) {
+    auto [first, last] = at.equal_range(static_cast<int>(i));
+    for (; first != last; ++first)
+      part->labels.emplace(part->body.size(), part->prefix + first->second);
+    if (i == f.body.size()) break;
+    const auto live_here = live.find(i);
+    if (!lower_instruction(f, f.body[i], live_here == live.end() ? nullptr : &live_here->second))
+      return false;
+  }
+  return true;
+}
+
+bool Lowering::lower_instruction(const Function& f, const Instruction& original,
+                                 const BitSet* live) {
+  Instruction in = original;
+  const bool framed = now_->frame_pointer >= 0;
+  if (in.guard >= 0) in.guard += now_->base;
+  for (Operand& o : in.operands) {
+    rebase(&o);
+    const auto own = f.variables.find(o.symbol);
+    if (framed && own != f.variables.end() && now_->frame.places.count(o.symbol) == 0)
+      o.symbol = now_->prefix + o.symbol;
+  }
+  if (in.opcode == "call" && (in.operands[1].kind != Operand::Kind::kSymbol ||
+                              !is_service(graph_.resolve(in.operands[1].symbol)))) {
+    return lower_call(f, in, live);
+  }
+  if (in.opcode == "alloca" || in.opcode == "stacksave" || in.opcode == "stackrestore") {
+    lower_alloca(in);
+    return true;
+  }
+  if (framed && in.opcode == "bra")
+    in.operands[0].symbol = now_->prefix + in.operands[0].symbol;
+  if (framed && in.opcode == "switch") {
+    for (Operand& label : in.operands[1].elements) label.symbol = now_->prefix + label.symbol;
+  }
+  if (framed && in.opcode == "ret") {
+    put("bra", {make::symbol(now_->prefix + "return")}, in);
+    return true;
+  }
+  put_framed(std::move(in));
+  return true;
+}
+
+bool Lowering::find_callee(const Function& f, const Instruction& call, Callee* callee) {
+  const std::vector<std::string> names = graph_.targets(f, call);
+  if (names.empty()) {
+    const std::string& name = call.operands[1].symbol;
+    *error_ = {call.line, 1,
+               name.empty() ? "indirect call, and no function of its shape has its address taken"
+                            : "call of '" + name + "', which is defined nowhere"};
+    return false;
+  }
+  for (const std::string& name : names) {
+    Part* const part = need(name, call);
+    if (part == nullptr) return false;
+    callee->parts.push_back(part);
+    callee->bytes = std::max(callee->bytes, part->frame.bytes);
+  }
+  callee->frame = &callee->parts.front()->frame;
+  return true;
+}
+
+bool Lowering::lower_call(const Function& f, const Instruction& guarded, const BitSet* live) {
+  Callee callee;
+  if (!find_callee(f, guarded, &callee)) return false;
+  Instruction call = guarded;
+  const std::string over = now_->prefix + "$over" + std::to_string(++labels_);
+  if (guarded.guard >= 0) {
+    Instruction skip = guarded;
+    skip.guard_negated = !skip.guard_negated;
+    put("bra", {make::symbol(over)}, skip);
+    call.guard = -1;
+    call.guard_negated = false;
+  }
+  uint32_t spill_bytes = 0;
+  const auto slots = spilled(callee, live, &spill_bytes);
+  const int top = fresh("%top", {'u', 32});
+  put("add.u32", {make::reg(top), make::reg(sp_), make::number(spill_bytes + callee.bytes)}, call);
+  put("stackcheck", {make::reg(top)}, call);
+  note_depth(spill_bytes, callee);
+  spill(slots, call);
+  if (spill_bytes != 0)
+    put("add.u32", {make::reg(sp_), make::reg(sp_), make::number(spill_bytes)}, call);
+  copy_in(call, *callee.frame);
+  const int id = ++site_count_;
+  for (Part* part : callee.parts) part->sites.insert(id);
+  jump(call, callee, id);
+  now_->labels.emplace(now_->body.size(), "$back" + std::to_string(id));
+  const int results = fresh("%results", {'b', 64});
+  put("frame.u64", {make::reg(results), make::reg(sp_)}, call);
+  if (spill_bytes != 0)
+    put("sub.u32", {make::reg(sp_), make::reg(sp_), make::number(spill_bytes)}, call);
+  fill(slots, call);
+  copy_out(call, *callee.frame, results);
+  now_->labels.emplace(now_->body.size(), over);
+  return true;
+}
+
+void Lowering::jump(const Instruction& call, const Callee& callee, int id) {
+  put("mov.u32", {make::reg(return_register_), make::number(id)}, call);
+  if (call.operands[1].kind == Operand::Kind::kSymbol) {
+    put("bra.call", {make::symbol(callee.parts[0]->prefix)}, call);
+    return;
+  }
+  const int which = fresh("%which", {'u', 32}), same = fresh("%same", {'p', 1});
+  put("mov.u32", {make::reg(which), make::number(0)}, call);
+  Operand targets;
+  targets.kind = Operand::Kind::kVector;
+  int64_t number = 0;
+  for (const Part* part : callee.parts) {
+    ++number;
+    put("setp.eq.u64", {make::reg(same), call.operands[1], make::symbol(part->name)}, call);
+    put("selp.b32",
+        {make::reg(which), make::number(number), make::reg(which), make::reg(same)}, call);
+    targets.elements.push_back(make::symbol(part->prefix, number));
+  }
+  put("switch.call", {make::reg(which), targets}, call);
+}
+
+// Copies one argument or result; `to` and `from` are addresses, or registers and numbers.
+void Lowering::copy_bytes(const Operand& to, const Operand& from, const ptx::Variable& v,
+                          const Instruction& like) {
+  const auto whole = "b" + std::to_string(v.bytes * 8);
+  const auto framed = [&](const std::string& spelling, std::vector<Operand> operands) {
+    put_framed(make::instruction(spelling, std::move(operands), like));
+  };
+  if (to.kind != Operand::Kind::kAddress) return framed("ld.local." + whole, {to, from});
+  if (from.kind != Operand::Kind::kAddress) return framed("st.local." + whole, {to, from});
+  for (uint64_t at = 0; at < v.bytes;) {
+    uint64_t size = 8;
+    while (size > v.align || at + size > v.bytes) size /= 2;
+    const int value = fresh("%copy", {'b', static_cast<uint8_t>(size == 8 ? 64 : 32)});
+    const std::string bits = "b" + std::to_string(size * 8);
+    Operand source = from, target = to;
+    source.integer += static_cast<int64_t>(at);
+    target.integer += static_cast<int64_t>(at);
+    framed("ld.local." + bits, {make::reg(value), source});
+    framed("st.local." + bits, {target, make::reg(value)});
+    at += size;
+  }
+}
+
+void Lowering::copy_in(const Instruction& call, const Frame& frame) {
+  const int base = fresh("%arguments", {'b', 64});
+  put("frame.u64", {make::reg(base), make::reg(sp_)}, call);
+  const auto& actual = call.operands[2].elements;
+  for (size_t i = 0; i < frame.params.size() && i < actual.size(); ++i) {
+    const bool in_memory = actual[i].kind == Operand::Kind::kSymbol;
+    copy_bytes(make::address(base, frame.params[i].offset),
+               in_memory ? make::address(actual[i].symbol, 0) : actual[i], frame.params[i], call);
+  }
+}
+
+void Lowering::copy_out(const Instruction& call, const Frame& frame, int from) {
+  const auto& actual = call.operands[0].elements;
+  for (size_t i = 0; i < frame.returns.size() && i < actual.size(); ++i) {
+    if (actual[i].kind == Operand::Kind::kSink) continue;
+    const bool in_memory = actual[i].kind == Operand::Kind::kSymbol;
+    copy_bytes(in_memory ? make::address(actual[i].symbol, 0) : actual[i],
+               make::address(from, frame.returns[i].offset), frame.returns[i], call);
+  }
+}
+
+// Registers that the call may overwrite by entering this function again, and their places.
+std::vector<std::pair<int, uint32_t>> Lowering::spilled(const Callee& callee, const BitSet* live,
+                                                        uint32_t* bytes) const {
+  std::vector<std::pair<int, uint32_t>> slots;
+  *bytes = 0;
+  const bool again = std::any_of(callee.parts.begin(), callee.parts.end(), [&](const Part* p) {
+    return p == now_ || graph_.reaches(p->name, now_->name);
+  });
+  if (now_->frame_pointer < 0 || !again) return slots;
+  const auto keep = [&](int r) {
+    const uint32_t size = std::max<uint32_t>(out_->registers[r].type.bits, 32) / 8;
+    *bytes = (*bytes + size - 1) / size * size;
+    slots.emplace_back(r, *bytes);
+    *bytes += size;
+  };
+  for (int r = now_->base; r < now_->frame_offset; ++r) {
+    if (live != nullptr && live->test(static_cast<size_t>(r - now_->base))) keep(r);
+  }
+  keep(now_->frame_offset);
+  keep(now_->return_id);
+  *bytes = (*bytes + 15) / 16 * 16;
+  return slots;
+}
+
+void Lowering::spill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like) {
+  if (slots.empty()) return;
+  const int base = fresh("%spill", {'b', 64});
+  put("frame.u64", {make::reg(base), make::reg(sp_)}, like);
+  for (auto [r, offset] : slots) {
+    const Type type = out_->registers[r].type;
+    int value = r;
+    if (type.kind == 'p') {
+      value = fresh("%flag", {'u', 32});
+      put("selp.b32", {make::reg(value), make::number(1), make::number(0), make::reg(r)}, like);
+    }
+    const std::string bits = std::to_string(type.kind == 'p' ? 32 : type.bits);
+    put("st.local.b" + bits, {make::address(base, offset), make::reg(value)}, like);
+  }
+}
+
+void Lowering::fill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like) {
+  if (slots.empty()) return;
+  const int base = fresh("%spill", {'b', 64});
+  put("frame.u64", {make::reg(base), make::reg(sp_)}, like);
+  for (auto [r, offset] : slots) {
+    const Type type = out_->registers[r].type;
+    if (type.kind != 'p') {
+      put("ld.local.b" + std::to_string(type.bits), {make::reg(r), make::address(base, offset)},
+          like);
+      continue;
+    }
+    const int value = fresh("%flag", {'u', 32});
+    put("ld.local.b32", {make::reg(value), make::address(base, offset)}, like);
+    put("setp.ne.u32", {make::reg(r), make::reg(value), make::number(0)}, like);
+  }
+  put("frame.u64", {make::reg(now_->frame_pointer), make::reg(now_->frame_offset)}, like);
+}
+
+// alloca.type d, bytes{, align}; stacksave.type d; stackrestore.type a
+void Lowering::lower_alloca(const Instruction& in) {
+  const bool wide = in.has("u64") || in.has("b64");
+  const auto to_word = [&](const Operand& o) {
+    const int word = fresh("%word", {'u', 32});
+    put(wide ? "cvt.u32.u64" : "mov.u32", {make::reg(word), o}, in);
+    return word;
+  };
+  if (in.opcode == "stacksave")
+    return put(wide ? "cvt.u64.u32" : "mov.u32", {in.operands[0], make::reg(sp_)}, in);
+  if (in.opcode == "stackrestore")
+    return put("mov.u32", {make::reg(sp_), make::reg(to_word(in.operands[0]))}, in);
+  const int bytes = to_word(in.operands[1]);
+  constexpr int64_t kUnit = 64, kMost = 1 << 30;  // any alignment up to the unit holds
+  kernel_->stack_dynamic = true;
+  put("add.u32", {make::reg(sp_), make::reg(sp_), make::number(kUnit - 1)}, in);
+  put("and.b32", {make::reg(sp_), make::reg(sp_), make::number(-kUnit)}, in);
+  put("frame.u64", {in.operands[0], make::reg(sp_)}, in);
+  put("min.u32", {make::reg(bytes), make::reg(bytes), make::number(kMost)}, in);
+  put("add.u32", {make::reg(bytes), make::reg(bytes), make::number(15)}, in);
+  put("and.b32", {make::reg(bytes), make::reg(bytes), make::number(-16)}, in);
+  put("add.u32", {make::reg(sp_), make::reg(sp_), make::reg(bytes)}, in);
+  put("stackcheck", {make::reg(sp_)}, in);
+}
+
+void Lowering::finish_returns() {
+  for (const auto& part : parts_) {
+    if (part->frame_pointer < 0) continue;
+    Operand& targets = part->body[part->return_switch].operands[1];
+    targets.kind = Operand::Kind::kVector;
+    for (int id : part->sites)
+      targets.elements.push_back(make::symbol("$back" + std::to_string(id), id));
+  }
+}
+
+void Lowering::note_depth(uint32_t bytes, const Callee& callee) {
+  for (const Part* part : callee.parts) deeper_[now_].emplace_back(bytes, part);
+}
+
+// Stack that calls below `part` need when none of them recurses.
+uint32_t Lowering::depth_of(const Part* part, std::set<const Part*>* path) {
+  uint32_t deepest = 0;
+  path->insert(part);
+  for (auto [bytes, next] : deeper_[part]) {
+    if (path->count(next) != 0) {
+      kernel_->stack_dynamic = true;
+      continue;
+    }
+    deepest = std::max(deepest, bytes + next->frame.bytes + depth_of(next, path));
+  }
+  path->erase(part);
+  return deepest;
+}
+
+// Functions that others call come first, so that their lanes run before those that have returned.
+void Lowering::assemble() {
+  std::vector<Part*> order;
+  for (size_t i = 1; i < parts_.size(); ++i) order.push_back(parts_[i].get());
+  std::stable_sort(order.begin(), order.end(), [&](const Part* a, const Part* b) {
+    return graph_.reaches(b->name, a->name) && !graph_.reaches(a->name, b->name);
+  });
+  order.push_back(parts_[0].get());
+  Instruction plain;
+  out_->labels.clear();
+  out_->body.push_back(make::instruction("mov.u32", {make::reg(sp_), make::number(0)}, plain));
+  out_->body.push_back(make::instruction("bra", {make::symbol("$kernel")}, plain));
+  for (Part* part : order) {
+    if (part == parts_[0].get()) part->labels.emplace(0, "$kernel");
+    for (const auto& [at, label] : part->labels)
+      out_->labels[label] = static_cast<int>(out_->body.size() + at);
+    std::move(part->body.begin(), part->body.end(), std::back_inserter(out_->body));
+  }
+}
+
+bool Lowering::run() {
+  lower_branch_tables(out_);
+  if (!needs_lowering(graph_, *out_)) return true;
+  sp_ = fresh("%sp", {'u', 32});
+  return_register_ = fresh("%back", {'u', 32});
+  parts_.push_back(std::make_unique<Part>());
+  parts_[0]->name = kernel_->name;
+  now_ = parts_[0].get();
+  Function own = *out_;
+  out_->body.clear();
+  if (!lower_body(now_, own, {})) return false;
+  for (size_t i = 1; i < parts_.size(); ++i) {
+    if (!lower_function(parts_[i].get())) return false;
+  }
+  finish_returns();
+  std::set<const Part*> path;
+  kernel_->stack_bytes = depth_of(parts_[0].get(), &path);
+  assemble();
+  return true;
+}
+
+}  // namespace
+
+bool lower_calls(const CallGraph& graph, Kernel* kernel, Diagnostic* error) {
+  return Lowering(graph, kernel, error).run();
+}
+
+}  // namespace vgpu::softgpu
