@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "softgpu/exec/device_config.h"
 #include "softgpu/exec/warp_context.h"
 #include "softgpu/jit/code_cache.h"
 #include "softgpu/jit/compile_queue.h"
@@ -42,6 +43,15 @@ void Readiness::set() {
 }
 
 namespace {
+
+// The most promising variant that is right for blocks of this shape.
+Variant variant_for(const Dim3& block) {
+  Variant variant;
+  variant.full_rows = block.x % 32 == 0;
+  variant.strict = strict_mode();
+  variant.profile = !profile_path().empty();
+  return variant;
+}
 
 // 32 hexadecimal digits, also the file's name in the cache. Empty: not to be kept.
 std::string key_of(const Program& program, uint32_t index, const Variant& variant) {

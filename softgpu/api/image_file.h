@@ -5,12 +5,15 @@
 #include <cuda.h>
 
 #include <cstdio>
+#include <string>
 #include <vector>
+
+#include "api/cudart/image.h"
 
 namespace vgpu::softgpu {
 
 // The file's bytes with a NUL behind them (PTX text needs one). CUDA_ERROR_FILE_NOT_FOUND when it
-// cannot be read.
+// cannot be read, CUDA_ERROR_INVALID_IMAGE when it ends before the image in it does.
 inline CUresult read_image_file(const char* path, std::vector<char>* bytes) {
   std::FILE* file = std::fopen(path, "rbe");
   if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
@@ -21,7 +24,10 @@ inline CUresult read_image_file(const char* path, std::vector<char>* bytes) {
   const bool failed = std::ferror(file) != 0;
   std::fclose(file);
   bytes->push_back('\0');
-  return failed ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_SUCCESS;
+  if (failed) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string why;
+  return cudart::check_image(bytes->data(), bytes->size() - 1, &why) ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_INVALID_IMAGE;
 }
 
 }  // namespace vgpu::softgpu

@@ -35,8 +35,8 @@ CUresult Module::load(Context* context, std::shared_ptr<const Program> program,
   if (const CUresult placed = made->place_variables(reason); placed != CUDA_SUCCESS) return placed;
   Module* const self = made.get();
   // The resolver is used while prepare() runs, that is while the module lives.
-  made->code_ = LoadedCode::load(
-      made->program_, [self](std::string_view name) { return self->value_of(name); });
+  made->code_ = LoadedCode::load(made->program_,
+                                 [self](std::string_view name) { return self->value_of(name); });
   if (made->code_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   made->make_functions();
   *module = std::move(made);

@@ -26,7 +26,7 @@ struct GridParams {
   uint64_t cooperative_workspace = 0;  // address of the grid barrier's word; 0 = not cooperative
   uint32_t sm_count = 1;
   ProfileCounters* profile = nullptr;  // of instrumented kernels; outlives the grid
-  uint32_t stack_limit = 1024;  // bytes per thread for recursion and alloca
+  uint32_t stack_limit = 1024;         // bytes per thread for recursion and alloca
 };
 
 enum class BlockStep { kFinished, kYielded, kFault, kStopped };

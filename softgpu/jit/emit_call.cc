@@ -19,8 +19,8 @@ Emitter::Value* Emitter::lane_addresses(const Operand& o) {
 // frame.u64 d, offset: each lane's address in its stack.
 void Emitter::frame(const Instruction& in) {
   Value* base = context_field(offsetof(WarpContext, stack), int_type(64));
-  Value* each = b_.CreateZExt(context_field(offsetof(WarpContext, stack_bytes), int_type(32)),
-                              int_type(64));
+  Value* each =
+      b_.CreateZExt(context_field(offsetof(WarpContext, stack_bytes), int_type(32)), int_type(64));
   Value* offset = b_.CreateZExt(splat(get(in.operands[1], {'u', 32})), vector_of(int_type(64)));
   Value* lanes = b_.CreateAdd(splat(base), b_.CreateMul(iota(64), splat(each)));
   set(in.operands[0], b_.CreateAdd(lanes, offset));

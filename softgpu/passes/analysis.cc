@@ -1,6 +1,5 @@
 // Liveness, thread frontiers and divergence. Frontiers and divergence depend on each other: a
 // fixpoint of both. SPDX-License-Identifier: Apache-2.0
-#include "softgpu/exec/device_config.h"
 #include "softgpu/passes/isolate_syncs.h"
 #include "softgpu/passes/kernel.h"
 
@@ -213,14 +212,6 @@ class Divergence {
 };
 
 }  // namespace
-
-Variant variant_for(const Dim3& block) {
-  Variant variant;
-  variant.full_rows = block.x % 32 == 0;
-  variant.strict = strict_mode();
-  variant.profile = !profile_path().empty();
-  return variant;
-}
 
 void analyse(Kernel* kernel, const Variant& variant) {
   do {

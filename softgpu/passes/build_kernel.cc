@@ -99,7 +99,8 @@ class SpinSearch {
 
   bool run() {
     for (int b = first_; b <= last_; ++b) {
-      for (int s : k_.blocks[b].successors) calls_ = calls_ || (s < first_ && is_call(k_.blocks[b]));
+      for (int s : k_.blocks[b].successors)
+        calls_ = calls_ || (s < first_ && is_call(k_.blocks[b]));
     }
     if (calls_) return callees_see_others();
     bool seeds = false, fence = false, barrier = false;
@@ -197,14 +198,19 @@ void link_blocks(Kernel* k) {
 }
 
 bool has_destination(const Instruction& in) {
-  static const std::set<std::string> kNone = {
-      "st",         "red",          "bra",      "ret",
-      "exit",       "trap",         "brkpt",    "membar",
-      "fence",      "nanosleep",    "prefetch", "prefetchu",
-      "call",       "cp",           "pmevent",  "griddepcontrol",
-      "discard",    "sust",         "sured",    "stmatrix",
-      "setmaxnreg", "applypriority", "switch",  "stackcheck",
-      "stackrestore", "brx"};
+  static const std::set<std::string> kNone = {"st",           "red",
+                                              "bra",          "ret",
+                                              "exit",         "trap",
+                                              "brkpt",        "membar",
+                                              "fence",        "nanosleep",
+                                              "prefetch",     "prefetchu",
+                                              "call",         "cp",
+                                              "pmevent",      "griddepcontrol",
+                                              "discard",      "sust",
+                                              "sured",        "stmatrix",
+                                              "setmaxnreg",   "applypriority",
+                                              "switch",       "stackcheck",
+                                              "stackrestore", "brx"};
   if (in.opcode == "wmma" && in.has("store")) return false;
   if (in.opcode == "mbarrier") {
     return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&

@@ -111,8 +111,7 @@ bool CallGraph::keeps(const Instruction& call) const {
          sites->second >= kManySites;
 }
 
-std::vector<std::string> CallGraph::targets(const Function& caller,
-                                            const Instruction& call) const {
+std::vector<std::string> CallGraph::targets(const Function& caller, const Instruction& call) const {
   if (call.operands[1].kind == Operand::Kind::kSymbol) {
     const std::string name = resolve(call.operands[1].symbol);
     if (is_service(name) || find(name) == nullptr) return {};

@@ -21,7 +21,8 @@ int register_named(const Function& f, const std::string& name) {
 }
 
 void place(const Function& f, const std::vector<ptx::Variable>& list, Frame* frame,
-           std::vector<ptx::Variable>* placed, std::vector<std::pair<int, uint32_t>>* in_registers) {
+           std::vector<ptx::Variable>* placed,
+           std::vector<std::pair<int, uint32_t>>* in_registers) {
   for (ptx::Variable v : list) {
     const uint32_t align = std::max<uint32_t>(v.align, 1);
     frame->bytes = (frame->bytes + align - 1) / align * align;

@@ -48,9 +48,9 @@ SyncKind sync_kind(const ptx::Instruction& in);
 
 struct Block {
   std::vector<ptx::Instruction> code;
-  std::vector<int> successors;  // ascending, each once
+  std::vector<int> successors;                 // ascending, each once
   std::vector<std::pair<int64_t, int>> cases;  // of a final switch: value and target
-  int branch = -1;              // target of the final bra
+  int branch = -1;                             // target of the final bra
   int next = -1;  // where control falls through to; -1 after an unguarded exit or branch
   bool ends_in_barrier = false;
   bool reachable = false;
@@ -107,8 +107,6 @@ struct Variant {
            (profile ? "p" : "");
   }
 };
-// The most promising variant that is right for blocks of this shape.
-Variant variant_for(const Dim3& block);
 
 // Registers that an instruction writes and reads (its guard is among the reads).
 void registers_of(const ptx::Instruction& in, std::vector<int>* writes, std::vector<int>* reads);

@@ -223,8 +223,7 @@ bool Lowering::lower_instruction(const Function& f, const Instruction& original,
     lower_alloca(in);
     return true;
   }
-  if (framed && in.opcode == "bra")
-    in.operands[0].symbol = now_->prefix + in.operands[0].symbol;
+  if (framed && in.opcode == "bra") in.operands[0].symbol = now_->prefix + in.operands[0].symbol;
   if (framed && in.opcode == "switch") {
     for (Operand& label : in.operands[1].elements) label.symbol = now_->prefix + label.symbol;
   }
@@ -305,8 +304,8 @@ void Lowering::jump(const Instruction& call, const Callee& callee, int id) {
   for (const Part* part : callee.parts) {
     ++number;
     put("setp.eq.u64", {make::reg(same), call.operands[1], make::symbol(part->name)}, call);
-    put("selp.b32",
-        {make::reg(which), make::number(number), make::reg(which), make::reg(same)}, call);
+    put("selp.b32", {make::reg(which), make::number(number), make::reg(which), make::reg(same)},
+        call);
     targets.elements.push_back(make::symbol(part->prefix, number));
   }
   put("switch.call", {make::reg(which), targets}, call);

@@ -134,17 +134,15 @@ bool report(const char* name, unsigned wrong) {
 }
 
 int host[256];
-void fetch(const int* out) {
-  CHECKED(cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost));
-}
+void fetch(const int* out) { CHECKED(cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost)); }
 
 bool check_recursion(int* out) {
   recursion<<<1, 64>>>(out);
   fetch(out);
   unsigned wrong = 0;
   for (int t = 0; t < 64; ++t) {
-    wrong += host[t] != host_fibonacci(t % 12) + 1000 * (t % 2 == 0) +
-                            10000 * host_ackermann(t % 3, t % 4);
+    wrong += host[t] !=
+             host_fibonacci(t % 12) + 1000 * (t % 2 == 0) + 10000 * host_ackermann(t % 3, t % 4);
   }
   return report("recursion", wrong);
 }
