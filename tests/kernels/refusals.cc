@@ -45,9 +45,13 @@ void count_binary(const std::string& bytes, const std::string& name, size_t limi
     std::string why;
     if (!vgpu::cudart::parse_images(bytes.data() + at, &images, &why)) continue;
     const vgpu::cudart::Image* ptx = vgpu::cudart::best_ptx(images, 121);
-    if (ptx == nullptr || ptx->bytes.size() > (4u << 20)) continue;
+    std::string text;
+    if (ptx == nullptr || ptx->text_bytes > (4u << 20) ||
+        !vgpu::cudart::ptx_text(*ptx, &text, &why) || text.size() > (4u << 20)) {
+      continue;
+    }
     ++used;
-    count_text(ptx->bytes, name + "@" + std::to_string(at), count);
+    count_text(text, name + "@" + std::to_string(at), count);
   }
 }
 
