@@ -91,7 +91,11 @@ TEST_F(ThreadsTest, EventsAreDestroyedWhileOthersQueryThem) {
   for (int i = 0; i < kEvents; ++i) renew(i);
   run(4, [&](int thread) {
     if (thread == 0) {
-      for (int i = 0; calls < kCallsMin; ++i) renew(i * 7 % kEvents);
+      for (int i = 0; calls < kCallsMin; ++i) {
+        renew(i * 7 % kEvents);
+        // A query now and then, or the others' calls queue behind a whole ring of these.
+        if (i % kEvents == 0) (void)driver().cuStreamQuery(stream);
+      }
       done = true;
       return;
     }
@@ -122,6 +126,7 @@ TEST_F(ThreadsTest, StreamsAreDestroyedWhileOthersUseThem) {
         EXPECT_OK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
         const CUstream old = shared.exchange(made);
         if (old != nullptr) EXPECT_OK(cuStreamDestroy_v2(old));
+        (void)driver().cuStreamQuery(nullptr);  // as above
       }
       done = true;
       return;
