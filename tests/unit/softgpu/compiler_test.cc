@@ -1,10 +1,12 @@
 // What the compiler tells about kernels, and what it does with their memory.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -233,6 +235,64 @@ TEST(Compiling, CodeFromTheDiskServesOtherAddresses) {
   EXPECT_EQ(first, 11u);
   const auto other = code->prepare(0, {32, 1, 1}, &error);
   EXPECT_FALSE(other->readiness.ready()) << "another shape of block is another variant";
+}
+
+// An unsigned 32-bit index that wraps inside a warp, widened in three ways: lanes behind the wrap
+// are at the start of the array, not 16 GiB behind it.
+constexpr char kWrapping[] = R"(
+.visible .entry wrapping(.param .u64 out, .param .u32 first)
+{
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<12>;
+  ld.param.u64 %rd1, [out];
+  ld.param.u32 %r1, [first];
+  mov.u32 %r2, %tid.x;
+  add.u32 %r3, %r1, %r2;
+  mul.wide.u32 %rd2, %r3, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r2;
+  cvt.u64.u32 %rd4, %r3;
+  shl.b64 %rd5, %rd4, 2;
+  add.s64 %rd6, %rd1, %rd5;
+  st.global.u32 [%rd6+256], %r2;
+  mad.wide.u32 %rd7, %r3, 4, %rd1;
+  st.global.u32 [%rd7+512], %r2;
+  ret;
+}
+)";
+
+TEST(Affine, UnsignedIndicesWrapInsideAWarp) {
+  constexpr uint64_t kReach = (uint64_t{1} << 34) + 4096;  // 2^32 elements of 4 bytes
+  void* const at = ::mmap(nullptr, kReach, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) GTEST_SKIP() << "no 16 GiB of addresses";
+  auto* const low = static_cast<uint32_t*>(at);
+  auto* const high = low + (uint64_t{1} << 32) - 16;
+  const auto code = LoadedCode::load(parse(kWrapping), nullptr);
+  Diagnostic error;
+  for (uint32_t threads : {32u, 64u, 48u}) {
+    std::memset(low, 0xff, 4096);
+    std::memset(high, 0xff, 4096);
+    const CompiledKernel* const kernel = code->compile(0, {threads, 1, 1}, &error);
+    ASSERT_NE(kernel, nullptr) << error.line << ": " << error.text;
+    struct {
+      uint32_t* out;
+      uint32_t first;
+    } params{low, 0xfffffff0u};
+    GridParams grid;
+    grid.block = {threads, 1, 1};
+    grid.params = reinterpret_cast<const uint8_t*>(&params);
+    BlockRunner runner;
+    ASSERT_TRUE(runner.begin(*kernel, grid, {0, 0, 0}, 0));
+    ASSERT_EQ(runner.run(), BlockStep::kFinished) << runner.fault().text;
+    for (uint32_t way = 0; way < 3; ++way) {
+      for (uint32_t i = 0; i < 16; ++i)
+        EXPECT_EQ(high[way * 64 + i], i) << threads << " threads, way " << way;
+      for (uint32_t i = 16; i < threads; ++i)
+        EXPECT_EQ(low[way * 64 + i - 16], i) << threads << " threads, way " << way;
+    }
+  }
+  ::munmap(at, kReach);
 }
 
 }  // namespace
