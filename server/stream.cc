@@ -1,5 +1,6 @@
 // Streams: life, order, waiting.
 // SPDX-License-Identifier: Apache-2.0
+#include "api/stream_memory.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -88,6 +89,41 @@ bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args, con
                              ? CUDA_ERROR_NOT_READY
                              : session.driver().cuStreamQuery(stream->handle);
   return session.complete(record, state, nullptr, 0);
+}
+
+bool handle_StreamMemory(Session& session, const wire::StreamMemoryArgs& args,
+                         const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  StreamMemoryOperation operation;
+  operation.operation = static_cast<MemoryOperation>(args.operation);
+  if (args.operation == 0 || args.operation > static_cast<uint32_t>(MemoryOperation::kWrite64) ||
+      args.condition > CU_STREAM_WAIT_VALUE_NOR) {
+    return session.malformed(record, "operation");
+  }
+  const uint64_t bytes = operation.bytes();
+  if (args.address % bytes != 0 || (!session.memory().owns(args.address, bytes) &&
+                                    !session.host_memory().contains(args.address, bytes))) {
+    return session.malformed(record, "not the guest's memory");
+  }
+  if (session.driver().cuStreamBatchMemOp_v2 == nullptr) {
+    return session.refuse(record, "cuStreamBatchMemOp_v2");
+  }
+  return session.submit(
+      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+        switch (static_cast<MemoryOperation>(args.operation)) {
+          case MemoryOperation::kWait32:
+            return driver.cuStreamWaitValue32_v2(
+                handle, args.address, static_cast<cuuint32_t>(args.value), args.condition);
+          case MemoryOperation::kWait64:
+            return driver.cuStreamWaitValue64_v2(handle, args.address, args.value, args.condition);
+          case MemoryOperation::kWrite32:
+            return driver.cuStreamWriteValue32_v2(handle, args.address,
+                                                  static_cast<cuuint32_t>(args.value), 0);
+          default:
+            return driver.cuStreamWriteValue64_v2(handle, args.address, args.value, 0);
+        }
+      });
 }
 
 }  // namespace vgpu::server

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "api/stream_attributes.h"
 #include "base/slot_map.h"
 
 namespace vgpu::shim {
@@ -45,6 +46,7 @@ struct Progress {
 };
 
 struct Context {
+  StreamAttributes legacy_attributes;  // of the legacy stream; under Session::objects
   uint64_t id = 0;
   uint32_t slot = 0;  // of the sticky error word
   CUdevice device = 0;
@@ -63,6 +65,7 @@ struct Context {
 };
 
 struct Stream {
+  StreamAttributes attributes;  // under Session::objects
   uint64_t id = 0;
   Context* context = nullptr;
   uint32_t flags = 0;

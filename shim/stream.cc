@@ -1,6 +1,7 @@
 // Streams: cuStream*.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <mutex>
 
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -32,6 +33,14 @@ namespace {
 CUresult look_up(CUstream handle, Session** session, Context** context, StreamRef* stream) {
   if (CUresult r = enter(session, context); r != CUDA_SUCCESS) return r;
   return find_any_stream(**session, handle, stream, context);
+}
+
+StreamAttributes* attributes_of(Context* context, const StreamRef& stream) {
+  return stream.stream == nullptr ? &context->legacy_attributes : &stream.stream->attributes;
+}
+
+int priority_of(const StreamRef& stream) {
+  return stream.stream == nullptr ? 0 : stream.stream->priority;
 }
 
 }  // namespace
@@ -158,6 +167,56 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = context->device;
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
+  const CUresult result = driver::cuStreamGetCtx(handle, context);
+  if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
+  return result;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
+  Session* session;
+  Context *to_context, *from_context;
+  StreamRef to, from;
+  if (CUresult r = look_up(to_handle, &session, &to_context, &to); r != CUDA_SUCCESS) return r;
+  if (CUresult r = look_up(from_handle, &session, &from_context, &from); r != CUDA_SUCCESS)
+    return r;
+  if (to_context != from_context) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(session->objects);
+  *attributes_of(to_context, to) = *attributes_of(from_context, from);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID which, CUstreamAttrValue* value) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(session->objects);
+  return attributes_of(context, stream)->get(which, priority_of(stream), value);
+}
+
+CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID which,
+                              const CUstreamAttrValue* value) {
+  Session* session;
+  Context* context;
+  StreamRef stream;
+  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(session->objects);
+  return attributes_of(context, stream)->set(which, priority_of(stream), *value);
 }
 
 }  // namespace vgpu::driver

@@ -150,4 +150,46 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
+  const CUresult result = driver::cuStreamGetCtx(handle, context);
+  if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
+  return result;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
+  std::shared_ptr<Stream> to, from;
+  if (const CUresult result = look_up(to_handle, &to); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up(from_handle, &from); result != CUDA_SUCCESS) return result;
+  if (to->context != from->context) return CUDA_ERROR_INVALID_VALUE;
+  if (to == from) return CUDA_SUCCESS;
+  std::scoped_lock lock(to->mutex, from->mutex);
+  to->attributes = from->attributes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID which, CUstreamAttrValue* value) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard<std::mutex> lock(stream->mutex);
+  return stream->attributes.get(which, stream->priority, value);
+}
+
+CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID which,
+                              const CUstreamAttrValue* value) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard<std::mutex> lock(stream->mutex);
+  return stream->attributes.set(which, stream->priority, *value);
+}
+
 }  // namespace vgpu::driver

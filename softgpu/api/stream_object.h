@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "api/stream_attributes.h"
 #include "softgpu/exec/channel.h"
 #include "softgpu/exec/stream_queue.h"
 
@@ -17,7 +18,7 @@ namespace vgpu::softgpu {
 class Context;
 class Module;
 
-// Immutable but for its queue's contents.
+// Immutable but for its queue's contents and its attributes.
 struct Stream {
   Context* context = nullptr;
   std::shared_ptr<Channel> channel;  // of the context's life it was made in
@@ -26,6 +27,8 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   CUstream handle = nullptr;
+  std::mutex mutex;
+  StreamAttributes attributes;  // under `mutex`
 };
 
 struct Event {

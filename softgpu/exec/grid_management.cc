@@ -117,6 +117,9 @@ bool GridManagement::run_ahead(Command* command) {
       if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());
       distributor_->add(command->grid.get());
       break;
+    case CommandKind::kWatch:
+      watch_engine_.add(command);
+      break;
     case CommandKind::kCopy:
       copy_engine_.add(command);
       break;

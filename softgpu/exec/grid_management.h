@@ -10,6 +10,7 @@
 #include "softgpu/exec/grid.h"
 #include "softgpu/exec/serial_engine.h"
 #include "softgpu/exec/stream_queue.h"
+#include "softgpu/exec/watch_engine.h"
 #include "softgpu/exec/watchdog.h"
 #include "softgpu/exec/work_distributor.h"
 
@@ -64,6 +65,7 @@ class GridManagement {
   SerialEngine copy_engine_{"vgpu-copy", this};
   SerialEngine host_engine_{"vgpu-host", this};
   std::unique_ptr<Watchdog> watchdog_;  // nullptr: no time-out
+  WatchEngine watch_engine_{this};
   std::mutex mutex_;
   std::vector<StreamQueue*> ready_;  // queues whose front may start
   std::vector<std::shared_ptr<StreamQueue>> lingering_;

@@ -26,7 +26,7 @@ struct EventPoint {
   std::vector<Command*> blocked;  // guarded by GridManagement
 };
 
-enum class CommandKind : uint8_t { kGrid, kCopy, kHost, kMarker };
+enum class CommandKind : uint8_t { kGrid, kCopy, kHost, kWatch, kMarker };
 
 // One entry of a queue. Owned by its queue until it is complete.
 struct Command {
@@ -37,6 +37,7 @@ struct Command {
   StreamQueue* queue = nullptr;
   std::unique_ptr<Grid> grid;          // kGrid
   std::function<void()> work;          // kCopy, kHost
+  std::function<bool()> ready;         // kWatch: asked over and over until it is true
   std::shared_ptr<EventPoint> record;  // kMarker: reached when this is
   std::vector<std::shared_ptr<EventPoint>> waits;
   std::vector<std::shared_ptr<StreamQueue>> after;  // keeps the queues it waits for alive
