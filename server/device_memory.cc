@@ -113,6 +113,8 @@ CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
 
 CUresult DeviceMemory::allocate(uint64_t bytes, CUdeviceptr* address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // acquire: partner is give_back(), behind the driver's free.
+  quota_.give(given_back_.exchange(0, std::memory_order_acquire));
   if (!quota_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (CUresult result = driver_->cuMemAlloc_v2(address, bytes); result != CUDA_SUCCESS) {
     quota_.give(bytes);
@@ -124,16 +126,13 @@ CUresult DeviceMemory::allocate(uint64_t bytes, CUdeviceptr* address) {
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceMemory::free(CUdeviceptr address) {
+bool DeviceMemory::disown(CUdeviceptr address, uint64_t* bytes) {
   auto it = allocations_.find(address);
-  if (it == allocations_.end()) return CUDA_ERROR_INVALID_ADDRESS_SPACE;
-  const CUresult result = driver_->cuMemFree_v2(address);
-  if (result != CUDA_SUCCESS) return result;
+  if (it == allocations_.end()) return false;
+  *bytes = it->second;
   owned_.erase(address, it->second);
-  quota_.give(it->second);
   allocations_.erase(it);
-  publish_used();
-  return CUDA_SUCCESS;
+  return true;
 }
 
 bool DeviceMemory::charge(uint64_t bytes) {

@@ -48,8 +48,11 @@ class DeviceMemory {
 
   // Memory where the driver puts it (slabs lent, or single allocations), within the quota.
   CUresult allocate(uint64_t bytes, CUdeviceptr* address);
-  // CUDA_ERROR_INVALID_ADDRESS_SPACE when `address` is not of allocate().
-  CUresult free(CUdeviceptr address);
+  // The guest may no longer use what allocate() gave at `address`; the caller frees it and says so
+  // with give_back(). False when it is not of allocate().
+  bool disown(CUdeviceptr address, uint64_t* bytes);
+  // Thread-safe: so many disowned bytes are the driver's again. Counted at the next allocation.
+  void give_back(uint64_t bytes) { given_back_.fetch_add(bytes, std::memory_order_release); }
 
   // Memory that the driver places itself (arrays), within the quota. False, and nothing is taken,
   // when the quota does not reach that far.
@@ -81,6 +84,7 @@ class DeviceMemory {
   uint64_t mapped_bytes_ = 0;
   AddressSet mapped_;
   AddressSet owned_;
+  std::atomic<uint64_t> given_back_{0};
   std::map<CUdeviceptr, uint64_t> allocations_;
   std::atomic<uint64_t>* used_ = nullptr;
 };

@@ -45,42 +45,49 @@ bool handle_HostMap(Session& session, const wire::HostMapArgs& args, const Recor
   if (args.address % kPage != 0 || args.bytes % kPage != 0 || args.bytes == 0) {
     return session.malformed(record, "alignment");
   }
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (!shared && !inside(session.config().host_range, args.address, args.bytes)) {
+    return session.malformed(record, "outside the range for host memory");
+  }
+  if (!session.host_memory().begin_map(args.address, args.bytes)) {
+    return session.malformed(record, "already mapped");
+  }
   if (!shared) {
-    if (!inside(session.config().host_range, args.address, args.bytes)) {
-      return session.malformed(record, "outside the range for host memory");
-    }
-    if (session.host_memory().overlaps(args.address, args.bytes)) {
-      return session.malformed(record, "already mapped");
-    }
     if (Status mapped = map_guest_pages(session, args.address, args.bytes); !mapped.ok()) {
       log(Level::kWarn, "host memory: %s", mapped.to_string().c_str());
       return session.malformed(record, "descriptor");
     }
   }
-  constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-  const CUresult result = session.driver().cuMemHostRegister_v2(
-      reinterpret_cast<void*>(args.address), args.bytes, args.flags & kFlags);
-  if (result == CUDA_SUCCESS) {
-    session.host_memory().merge(args.address, args.bytes);
-    session.host_blocks()[args.address] = args.bytes;
-  } else if (!shared) {
-    restore_reservation(args.address, args.bytes);
-  }
-  return session.complete(record, result, nullptr, 0);
+  session.pool().post([&session, args, shared, reply = record.reply()] {
+    constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    const DriverTable& driver = session.driver();
+    (void)driver.cuCtxSetCurrent(session.config().primary);
+    const CUresult result = driver.cuMemHostRegister_v2(reinterpret_cast<void*>(args.address),
+                                                        args.bytes, args.flags & kFlags);
+    if (result != CUDA_SUCCESS && !shared) restore_reservation(args.address, args.bytes);
+    session.host_memory().end_map(args.address, result == CUDA_SUCCESS);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
 bool handle_HostUnmap(Session& session, const wire::HostUnmapArgs& args, const Record& record) {
-  auto block = session.host_blocks().find(args.address);
-  if (block == session.host_blocks().end()) return session.malformed(record, "unknown block");
-  const uint64_t bytes = block->second;
-  const CUresult result =
-      session.driver().cuMemHostUnregister(reinterpret_cast<void*>(args.address));
-  session.host_memory().erase(args.address, bytes);
-  session.host_blocks().erase(block);
-  if (!session.channel().transport().same_address_space()) {
-    restore_reservation(args.address, bytes);
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  uint64_t bytes = 0;
+  if (!session.host_memory().begin_unmap(args.address, &bytes)) {
+    return session.malformed(record, "unknown block");
   }
-  return session.complete(record, result, nullptr, 0);
+  session.pool().post([&session, address = args.address, bytes, lanes = session.lane_ends(),
+                       reply = record.reply()] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
+    const DriverTable& driver = session.driver();
+    (void)driver.cuCtxSetCurrent(session.config().primary);
+    const CUresult result = driver.cuMemHostUnregister(reinterpret_cast<void*>(address));
+    if (!session.channel().transport().same_address_space()) restore_reservation(address, bytes);
+    session.host_memory().end_unmap(address);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
 }  // namespace vgpu::server

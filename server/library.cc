@@ -13,22 +13,14 @@ CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* m
     log(Level::kError, "the driver cannot list a library's kernels: it is older than CUDA 12.4");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  struct Self {
-    const DriverTable& driver;
-    LoadRequest* request;
-    Module* module;
-  } self{driver, request, module};
-  CUresult result = with_jit_options(
-      request,
-      [](void* opaque, unsigned count, CUjit_option* options, void** values) {
-        auto* s = static_cast<Self*>(opaque);
-        // The image stays for as long as the library does (Module::request): no second copy of it.
+  CUresult result =
+      with_jit_options(request, [&](unsigned count, CUjit_option* options, void** values) {
+        // The image stays as long as the library does (Module::request): no second copy of it.
         CUlibraryOption preserved[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
         void* preserved_value[] = {reinterpret_cast<void*>(uintptr_t{1})};
-        return s->driver.cuLibraryLoadData(&s->module->library, s->request->image.data(), options,
-                                           values, count, preserved, preserved_value, 1);
-      },
-      &self);
+        return driver.cuLibraryLoadData(&module->library, request->image.data(), options, values,
+                                        count, preserved, preserved_value, 1);
+      });
   if (result != CUDA_SUCCESS) return result;
   unsigned count = 0;
   result = driver.cuLibraryGetKernelCount(&count, module->library);

@@ -11,6 +11,20 @@ void* host_pointer(uint64_t address) { return reinterpret_cast<void*>(address); 
 // Bytes behind a record travel inside the driver's own queue, so they fill it faster.
 constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32_t>(bytes / 256); }
 
+// A copy between two addresses; `owned`: both are the guest's to name.
+template <typename Args, typename Call>
+bool copy_addresses(Session& session, const Args& args, const Record& record, bool owned,
+                    Call call) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  if (!owned) return session.malformed(record, "not the guest's memory");
+  session.admission().admit(copy_cost(args.bytes));
+  return session.submit(stream, record,
+                        [args, call](const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return call(driver, args, handle);
+                        });
+}
+
 }  // namespace
 
 bool handle_CopyToDevice(Session& session, const wire::CopyToDeviceArgs& args,
@@ -76,47 +90,30 @@ bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& arg
 
 bool handle_CopyToDeviceInPlace(Session& session, const wire::CopyToDeviceInPlaceArgs& args,
                                 const Record& record) {
-  Stream* stream = session.find_stream(args.stream);
-  if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.memory().owns(args.destination, args.bytes) ||
-      !session.host_memory().contains(args.source, args.bytes)) {
-    return session.malformed(record, "not the guest's memory");
-  }
-  session.admission().admit(copy_cost(args.bytes));
-  return session.submit(stream, record,
-                        [args](const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return driver.cuMemcpyHtoDAsync_v2(
-                              args.destination, host_pointer(args.source), args.bytes, handle);
-                        });
+  const bool owned = session.memory().owns(args.destination, args.bytes) &&
+                     session.host_memory().contains(args.source, args.bytes);
+  return copy_addresses(
+      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
+        return driver.cuMemcpyHtoDAsync_v2(a.destination, host_pointer(a.source), a.bytes, handle);
+      });
 }
 
 bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceInPlaceArgs& args,
                                   const Record& record) {
-  Stream* stream = session.find_stream(args.stream);
-  if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.memory().owns(args.source, args.bytes) ||
-      !session.host_memory().contains(args.destination, args.bytes)) {
-    return session.malformed(record, "not the guest's memory");
-  }
-  session.admission().admit(copy_cost(args.bytes));
-  return session.submit(stream, record,
-                        [args](const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return driver.cuMemcpyDtoHAsync_v2(host_pointer(args.destination),
-                                                             args.source, args.bytes, handle);
-                        });
+  const bool owned = session.memory().owns(args.source, args.bytes) &&
+                     session.host_memory().contains(args.destination, args.bytes);
+  return copy_addresses(
+      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
+        return driver.cuMemcpyDtoHAsync_v2(host_pointer(a.destination), a.source, a.bytes, handle);
+      });
 }
 
 bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const Record& record) {
-  Stream* stream = session.find_stream(args.stream);
-  if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.memory().owns(args.destination, args.bytes) ||
-      !session.memory().owns(args.source, args.bytes)) {
-    return session.malformed(record, "not the guest's memory");
-  }
-  session.admission().admit(copy_cost(args.bytes));
-  return session.submit(
-      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
-        return driver.cuMemcpyDtoDAsync_v2(args.destination, args.source, args.bytes, handle);
+  const bool owned = session.memory().owns(args.destination, args.bytes) &&
+                     session.memory().owns(args.source, args.bytes);
+  return copy_addresses(
+      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
+        return driver.cuMemcpyDtoDAsync_v2(a.destination, a.source, a.bytes, handle);
       });
 }
 

@@ -50,14 +50,23 @@ bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& a
   return session.complete(record, result, &reply, sizeof(reply));
 }
 
-// The driver waits for the device inside; this way of allocating is for debugging.
+// The driver waits for the device inside, so a helper calls it.
 bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& args,
                            const Record& record) {
-  const CUresult result = session.in_primary([&] { return session.memory().free(args.address); });
-  if (result == CUDA_ERROR_INVALID_ADDRESS_SPACE) {
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  uint64_t bytes = 0;
+  if (!session.memory().disown(args.address, &bytes)) {
     return session.malformed(record, "unknown allocation");
   }
-  return session.complete(record, result, nullptr, 0);
+  session.pool().post([&session, address = args.address, bytes, lanes = session.lane_ends(),
+                       reply = record.reply()] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
+    (void)session.driver().cuCtxSetCurrent(session.config().primary);
+    const CUresult result = session.driver().cuMemFree_v2(address);
+    if (result == CUDA_SUCCESS) session.memory().give_back(bytes);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
 }
 
 }  // namespace vgpu::server

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "api/cudart/image.h"
-#include "module_layout_generated.h"
 #include "server/log.h"
 #include "server/session.h"
 #include "server_handlers.h"
@@ -14,132 +13,9 @@
 namespace vgpu::server {
 namespace {
 
-namespace fb = protocol::fb;
-
 constexpr uint64_t align8(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 
-std::vector<uint8_t> encode_layout(const std::vector<Kernel>& kernels,
-                                   const std::vector<std::vector<int32_t>>& attributes) {
-  flatbuffers::FlatBufferBuilder builder;
-  std::vector<flatbuffers::Offset<fb::KernelLayout>> tables;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    std::vector<fb::KernelParam> params;
-    for (const KernelParam& param : kernels[i].params) {
-      params.emplace_back(static_cast<uint32_t>(param.offset), static_cast<uint32_t>(param.bytes));
-    }
-    const auto name = builder.CreateString(kernels[i].name);
-    const auto param_vector = builder.CreateVectorOfStructs(params);
-    const auto attribute_vector = builder.CreateVector(attributes[i]);
-    tables.push_back(fb::CreateKernelLayout(builder, name, param_vector, attribute_vector));
-  }
-  const auto table_vector = builder.CreateVector(tables);
-  fb::FinishModuleLayoutBuffer(builder, fb::CreateModuleLayout(builder, table_vector));
-  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
-}
-
-// On the helper thread.
-CUresult load(const DriverTable& driver, LoadRequest* request, Module* module) {
-  const Rundown::Use use(&module->context->use);
-  if (!use) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  if (CUresult result = driver.cuCtxSetCurrent(module->context->handle); result != CUDA_SUCCESS) {
-    return result;
-  }
-  CUresult result = request->library ? load_library(driver, request, module)
-                                     : load_module(driver, request, module);
-  if (result != CUDA_SUCCESS) return result;
-  std::vector<std::vector<int32_t>> attributes(module->kernels.size());
-  for (size_t i = 0; i < module->kernels.size(); ++i) {
-    result = describe_kernel(driver, &module->kernels[i], &attributes[i]);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  module->layout = encode_layout(module->kernels, attributes);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
-
-CUresult with_jit_options(LoadRequest* request,
-                          CUresult (*load)(void*, unsigned, CUjit_option*, void**), void* self) {
-  constexpr uint32_t kLogBytesMax = 1 << 20;
-  const uint32_t room = std::min(request->log_bytes, kLogBytesMax);
-  std::vector<char> errors(room + 1), infos(room + 1);
-  std::vector<CUjit_option> options;
-  std::vector<void*> values;
-  const auto add = [&](CUjit_option option, uintptr_t value) {
-    options.push_back(option);
-    values.push_back(reinterpret_cast<void*>(value));
-  };
-  if (room > 0) {
-    add(CU_JIT_ERROR_LOG_BUFFER, reinterpret_cast<uintptr_t>(errors.data()));
-    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, room);
-    add(CU_JIT_INFO_LOG_BUFFER, reinterpret_cast<uintptr_t>(infos.data()));
-    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, room);
-  }
-  if (request->max_registers > 0) add(CU_JIT_MAX_REGISTERS, request->max_registers);
-  if (request->optimization_level >= 0) {
-    add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<uintptr_t>(request->optimization_level));
-  }
-  const CUresult result =
-      load(self, static_cast<unsigned>(options.size()), options.data(), values.data());
-  request->log = result == CUDA_SUCCESS ? infos.data() : errors.data();
-  return result;
-}
-
-CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module) {
-  if (driver.cuModuleEnumerateFunctions == nullptr || driver.cuModuleGetFunctionCount == nullptr) {
-    log(Level::kError, "the driver cannot list a module's functions: it is older than CUDA 12.4");
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  struct Self {
-    const DriverTable& driver;
-    LoadRequest* request;
-    Module* module;
-  } self{driver, request, module};
-  CUresult result = with_jit_options(
-      request,
-      [](void* opaque, unsigned count, CUjit_option* options, void** values) {
-        auto* s = static_cast<Self*>(opaque);
-        return s->driver.cuModuleLoadDataEx(&s->module->module, s->request->image.data(), count,
-                                            options, values);
-      },
-      &self);
-  if (result != CUDA_SUCCESS) return result;
-  unsigned count = 0;
-  result = driver.cuModuleGetFunctionCount(&count, module->module);
-  if (result != CUDA_SUCCESS || count == 0) return result;
-  std::vector<CUfunction> functions(count);
-  result = driver.cuModuleEnumerateFunctions(functions.data(), count, module->module);
-  module->kernels.resize(count);
-  for (unsigned i = 0; i < count; ++i) {
-    module->kernels[i].function = functions[i];
-    module->kernels[i].context = module->context;
-  }
-  return result;
-}
-
-CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
-                         std::vector<int32_t>* attributes) {
-  const char* name = nullptr;
-  if (CUresult result = driver.cuFuncGetName(&name, kernel->function); result != CUDA_SUCCESS) {
-    return result;
-  }
-  kernel->name = name;
-  size_t offset = 0, bytes = 0;
-  for (size_t i = 0;
-       driver.cuFuncGetParamInfo(kernel->function, i, &offset, &bytes) == CUDA_SUCCESS; ++i) {
-    kernel->params.push_back({offset, bytes});
-    kernel->param_bytes = std::max<uint64_t>(kernel->param_bytes, offset + bytes);
-  }
-  for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
-    int value = 0;
-    if (driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i), kernel->function) !=
-        CUDA_SUCCESS) {
-      value = 0;  // not known to this driver
-    }
-    attributes->push_back(value);
-  }
-  return CUDA_SUCCESS;
-}
 
 bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const Record& record) {
   ModuleTable& table = session.modules();
@@ -221,7 +97,7 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   }
   session.pool().post([&session, request, module, room = *room, reply = record.reply()] {
     const CUresult result =
-        session.noted(load(session.driver(), request.get(), module.get()), module->context);
+        session.noted(load_code(session.driver(), request.get(), module.get()), module->context);
     wire::ModuleLoadReply answer;
     if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
     if (module->layout.size() <= room.size() && result == CUDA_SUCCESS) {

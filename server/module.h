@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -97,10 +98,11 @@ CUresult renew_library(const DriverTable& driver, Module* module);
 CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
                          std::vector<int32_t>* attributes);
 // Runs one of the driver's loaders with the request's options; the log ends in request->log.
-CUresult with_jit_options(LoadRequest* request,
-                          CUresult (*load)(void* self, unsigned count, CUjit_option* options,
-                                           void** values),
-                          void* self);
+using JitLoader = std::function<CUresult(unsigned count, CUjit_option* options, void** values)>;
+CUresult with_jit_options(LoadRequest* request, const JitLoader& load);
+// All of it, on a helper thread: loads in module->context, describes the kernels, fills
+// module->layout.
+CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module);
 
 }  // namespace vgpu::server
 

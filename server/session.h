@@ -6,7 +6,6 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -19,6 +18,7 @@
 #include "server/completion.h"
 #include "server/device_memory.h"
 #include "server/handles.h"
+#include "server/host_blocks.h"
 #include "server/module.h"
 #include "server/objects.h"
 #include "server/record.h"
@@ -88,8 +88,7 @@ class Session {
   const Config& config() const { return config_; }
   protocol::WorkerChannel& channel() { return *channel_; }
   DeviceMemory& memory() { return *memory_; }
-  AddressSet& host_memory() { return host_memory_; }
-  std::map<uint64_t, uint64_t>& host_blocks() { return host_blocks_; }  // address -> bytes
+  HostBlocks& host_memory() { return host_memory_; }
   Admission& admission() { return admission_; }
   CompletionPool& pool() { return pool_; }
   Lanes& lanes() { return lanes_; }
@@ -218,8 +217,7 @@ class Session {
   ModuleTable modules_;
   ArrayTables arrays_;
   Context* bound_ = nullptr;
-  AddressSet host_memory_;
-  std::map<uint64_t, uint64_t> host_blocks_;
+  HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;
   std::vector<Soon> soon_;
   std::vector<Stream*> slab_streams_;  // read up-slab bytes that are not yet retired

@@ -73,7 +73,8 @@ TEST_F(DeviceMemoryTest, RefusesWhatIsNotTheGuests) {
   EXPECT_EQ(memory.map(kRange.base, 66 * kMiB), wrong) << "beyond the credit";
   ASSERT_EQ(memory.map(kRange.base, 2 * kMiB), CUDA_SUCCESS);
   EXPECT_EQ(memory.map(kRange.base, 2 * kMiB), wrong) << "mapped already";
-  EXPECT_EQ(memory.free(kRange.base), wrong);
+  uint64_t freed = 0;
+  EXPECT_FALSE(memory.disown(kRange.base, &freed));
   EXPECT_EQ(calls("cuMemMap"), 1);
 }
 
@@ -83,9 +84,14 @@ TEST_F(DeviceMemoryTest, SlabsCountAgainstTheQuota) {
   EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_SUCCESS);
   EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(memory.allocate(0, &address), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(memory.free(address), CUDA_SUCCESS);
-  EXPECT_EQ(memory.quota().used(), 0u);
-  EXPECT_EQ(memory.free(address), CUDA_ERROR_INVALID_ADDRESS_SPACE);
+  uint64_t freed = 0;
+  ASSERT_TRUE(memory.disown(address, &freed));
+  EXPECT_EQ(freed, 64 * kMiB);
+  EXPECT_FALSE(memory.owns(address, 1));
+  EXPECT_FALSE(memory.disown(address, &freed));
+  EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_ERROR_OUT_OF_MEMORY) << "not free yet";
+  memory.give_back(freed);
+  EXPECT_EQ(memory.allocate(64 * kMiB, &address), CUDA_SUCCESS);
 }
 
 TEST_F(DeviceMemoryTest, AFailingDriverLeavesTheQuotaRight) {
