@@ -21,6 +21,7 @@ inline constexpr uint32_t kRecordAlignBytes = 16;
 // consumer ends the session. Room for the largest parameter block that CUDA has (32,764 bytes) and
 // its struct.
 inline constexpr uint32_t kRecordBytesMax = 64 * 1024;
+inline constexpr uint32_t kLaunchCooperative = 1;       // a bit of a launch's flags
 inline constexpr uint32_t kRingBytesDefault = 4 << 20;  // all ring sizes are powers of two
 inline constexpr uint32_t kRingBytesMin =
     4 * kRecordBytesMax;  // a pad and a record always fit an empty ring

@@ -22,6 +22,27 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
   return kernel;
 }
 
+// cuLaunchCooperativeKernel takes no packed parameters; the attribute says the same.
+CUresult launch_cooperative(const DriverTable& driver, CUfunction function,
+                            const wire::LaunchArgs& args, CUstream stream, void** extra) {
+  if (driver.cuLaunchKernelEx == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attribute.value.cooperative = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = args.grid[0];
+  config.gridDimY = args.grid[1];
+  config.gridDimZ = args.grid[2];
+  config.blockDimX = args.block[0];
+  config.blockDimY = args.block[1];
+  config.blockDimZ = args.block[2];
+  config.sharedMemBytes = args.shared_bytes;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return driver.cuLaunchKernelEx(&config, function, nullptr, extra);
+}
+
 }  // namespace
 
 bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record& record) {
@@ -34,7 +55,8 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   if (args.param_bytes != record.blob().size() || args.param_bytes < kernel->param_bytes) {
     return session.malformed(record, "parameter bytes");
   }
-  if (args.flags != 0) return session.malformed(record, "launch flags");
+  if ((args.flags & ~protocol::kLaunchCooperative) != 0)
+    return session.malformed(record, "launch flags");
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   session.admission().admit(kLaunchCost);
   return session.submit(
@@ -43,6 +65,9 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
           const DriverTable& driver, CUstream handle, const std::byte* blob) mutable {
         void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(blob),
                          CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+        if (args.flags == protocol::kLaunchCooperative) {
+          return launch_cooperative(driver, function, args, handle, bytes == 0 ? nullptr : extra);
+        }
         return driver.cuLaunchKernel(function, args.grid[0], args.grid[1], args.grid[2],
                                      args.block[0], args.block[1], args.block[2], args.shared_bytes,
                                      handle, nullptr, bytes == 0 ? nullptr : extra);

@@ -32,6 +32,7 @@ namespace {
 
 struct Shape {
   uint32_t grid[3], block[3], shared_bytes;
+  bool cooperative = false;
 };
 
 // Limits that never change, read once from the snapshot.
@@ -75,6 +76,26 @@ CUresult check_shape(const ShapeLimits& limits, const Kernel& kernel, const Shap
     if (fixed + shape.shared_bytes > most) return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
+}
+
+// All blocks of a cooperative grid must be resident at once.
+CUresult check_cooperative(CUfunction function, const Shape& shape) {
+  int per_multiprocessor = 0, multiprocessors = 0;
+  CUdevice device = 0;
+  const int threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]);
+  CUresult r = driver::cuCtxGetDevice(&device);
+  if (r == CUDA_SUCCESS) {
+    r = driver::cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                     device);
+  }
+  if (r == CUDA_SUCCESS) {
+    r = driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, function, threads,
+                                                            shape.shared_bytes);
+  }
+  if (r != CUDA_SUCCESS) return r;
+  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  const auto most = static_cast<uint64_t>(per_multiprocessor) * multiprocessors;
+  return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
 // The packed buffer that `extra` names.
@@ -130,6 +151,9 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   if (CUresult r = check_shape(limits_of(*session, context->device), kernel, shape);
       r != CUDA_SUCCESS)
     return r;
+  if (shape.cooperative) {
+    if (CUresult r = check_cooperative(handle, shape); r != CUDA_SUCCESS) return r;
+  }
   const void* buffer = nullptr;
   size_t bytes = kernel.param_bytes;
   if (extra != nullptr) {
@@ -148,6 +172,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   std::memcpy(args.grid, shape.grid, sizeof(args.grid));
   std::memcpy(args.block, shape.block, sizeof(args.block));
   args.shared_bytes = shape.shared_bytes;
+  args.flags = shape.cooperative ? protocol::kLaunchCooperative : 0;
   args.param_bytes = static_cast<uint32_t>(bytes);
   session->pace(stream);
   std::lock_guard lock(session->channel().lock());
@@ -168,7 +193,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
 
 // Attributes that change nothing for the result are accepted; what would, and is not served, is
 // refused.
-CUresult check_attributes(const CUlaunchConfig& config) {
+CUresult check_attributes(const CUlaunchConfig& config, Shape* shape) {
   if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& entry = config.attrs[i];
@@ -182,7 +207,7 @@ CUresult check_attributes(const CUlaunchConfig& config) {
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         break;  // allows overlap, demands none
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        if (entry.value.cooperative != 0) return CUDA_ERROR_NOT_SUPPORTED;
+        shape->cooperative = entry.value.cooperative != 0;
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         if (uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y *
@@ -208,19 +233,27 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
   return launch(function, shape, stream, params, extra);
 }
 
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                   void** params) {
+  const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, true};
+  return launch(function, shape, stream, params, nullptr);
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                           void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = check_attributes(*config); r != CUDA_SUCCESS) {
+  Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+              {config->blockDimX, config->blockDimY, config->blockDimZ},
+              config->sharedMemBytes};
+  if (CUresult r = check_attributes(*config, &shape); r != CUDA_SUCCESS) {
     if (r == CUDA_ERROR_NOT_SUPPORTED) {
       log_once("cuLaunchKernelEx", LogLevel::kWarn,
                "cuLaunchKernelEx: a launch attribute is not supported");
     }
     return r;
   }
-  const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
-                    {config->blockDimX, config->blockDimY, config->blockDimZ},
-                    config->sharedMemBytes};
   return launch(function, shape, config->hStream == nullptr ? default_stream() : config->hStream,
                 params, extra);
 }

@@ -12,6 +12,7 @@
 #include "softgpu/passes/call_graph.h"
 #include "softgpu/passes/kernel.h"
 #include "softgpu/passes/shared_layout.h"
+#include "softgpu/ptx/link.h"
 #include "softgpu/ptx/parser.h"
 
 namespace vgpu::softgpu {
@@ -68,6 +69,27 @@ std::vector<std::string> digests_of(std::string_view text, const ptx::Module& mo
   return digests;
 }
 
+// Any kernel of a linked program may call into any of the texts.
+std::vector<std::string> digests_of_linked(const std::vector<std::string_view>& texts,
+                                           const std::vector<KernelInfo>& kernels) {
+  XXH3_state_t common;
+  XXH3_128bits_reset(&common);
+  for (const std::string_view text : texts) {
+    const uint64_t bytes = text.size();
+    XXH3_128bits_update(&common, &bytes, sizeof bytes);
+    XXH3_128bits_update(&common, text.data(), text.size());
+  }
+  std::vector<std::string> digests;
+  for (const KernelInfo& kernel : kernels) {
+    XXH3_state_t own;
+    XXH3_copyState(&own, &common);
+    XXH3_128bits_update(&own, kernel.name.data(), kernel.name.size());
+    const XXH128_hash_t hash = XXH3_128bits_digest(&own);
+    digests.emplace_back(reinterpret_cast<const char*>(&hash), sizeof hash);
+  }
+  return digests;
+}
+
 }  // namespace
 
 Program::Program() : module_(std::make_unique<ptx::Module>()) {}
@@ -78,13 +100,22 @@ const std::map<std::string, std::string>& Program::aliases() const { return modu
 std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic* error) {
   std::shared_ptr<Program> program(new Program);
   if (!ptx::parse_module(text, program->module_.get(), error)) return nullptr;
-  for (const ptx::Function& f : program->module_->functions) {
-    if (f.is_kernel && !f.is_declaration)
-      program->kernels_.push_back(info_of(*program->module_, f));
-  }
-  program->globals_ = program->module_->globals;
+  program->describe();
   program->digests_ = digests_of(text, *program->module_);
-  program->address_taken_ = softgpu::address_taken(*program->module_);
+  return program;
+}
+
+std::shared_ptr<const Program> Program::link(const std::vector<std::string_view>& texts,
+                                             Diagnostic* error) {
+  std::vector<ptx::Module> modules(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (!ptx::parse_module(texts[i], &modules[i], error)) return nullptr;
+  }
+  std::shared_ptr<Program> program(new Program);
+  *error = {};
+  if (!ptx::link_modules(std::move(modules), program->module_.get(), &error->text)) return nullptr;
+  program->describe();
+  program->digests_ = digests_of_linked(texts, program->kernels_);
   return program;
 }
 
@@ -104,6 +135,14 @@ std::vector<Diagnostic> Program::refusals() const {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;
+}
+
+void Program::describe() {
+  for (const ptx::Function& f : module_->functions) {
+    if (f.is_kernel && !f.is_declaration) kernels_.push_back(info_of(*module_, f));
+  }
+  globals_ = module_->globals;
+  address_taken_ = softgpu::address_taken(*module_);
 }
 
 }  // namespace vgpu::softgpu

@@ -70,6 +70,10 @@ class Program {
  public:
   // nullptr and a diagnostic when the text is no PTX that we know.
   static std::shared_ptr<const Program> parse(std::string_view text, Diagnostic* error);
+  // Several texts as one program, as the driver's linker makes it. nullptr and a diagnostic for
+  // what is defined twice or nowhere.
+  static std::shared_ptr<const Program> link(const std::vector<std::string_view>& texts,
+                                             Diagnostic* error);
   ~Program();
 
   const std::vector<KernelInfo>& kernels() const { return kernels_; }
@@ -86,6 +90,7 @@ class Program {
 
  private:
   Program();
+  void describe();
   std::unique_ptr<ptx::Module> module_;
   std::vector<KernelInfo> kernels_;
   std::vector<std::string> digests_;

@@ -12,6 +12,7 @@
 #include "softgpu/api/array_object.h"
 #include "softgpu/api/context_object.h"
 #include "softgpu/api/handles.h"
+#include "softgpu/api/link_object.h"
 #include "softgpu/api/module_object.h"
 #include "softgpu/api/stream_object.h"
 #include "softgpu/api/texture_object.h"
@@ -54,6 +55,7 @@ class Driver {
   Handles<CUarray, Array, kArrayTag> arrays;
   Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
   TextureObjects textures;
+  Handles<CUlinkState, LinkState, kLinkTag> links;
 
  private:
   Driver() = default;

@@ -25,6 +25,7 @@ enum HandleTag : uint64_t {
   kPhysicalTag,
   kArrayTag,
   kMipmappedArrayTag,
+  kLinkTag,
 };
 
 // Contrary mode sets a low bit in every handle: nothing may assume that handles are aligned.

@@ -4,13 +4,19 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace vgpu::softgpu {
 
 void KernelOutput::print(std::string_view text) {
+  std::string copy(text);
   std::lock_guard<std::mutex> lock(mutex_);
-  text_.append(text);
-  if (text_.size() > fifo_bytes_) text_.erase(0, text_.size() - fifo_bytes_);
+  text_bytes_ += copy.size();
+  text_.push_back(std::move(copy));
+  while (text_bytes_ > fifo_bytes_ && !text_.empty()) {
+    text_bytes_ -= text_.front().size();
+    text_.pop_front();
+  }
 }
 
 uint64_t KernelOutput::heap_alloc(uint64_t bytes) {
@@ -48,13 +54,14 @@ void KernelOutput::set_limits(uint64_t fifo_bytes, uint64_t heap_bytes) {
 }
 
 void KernelOutput::flush() {
-  std::string text;
+  std::deque<std::string> text;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (text_.empty()) return;
     text.swap(text_);
+    text_bytes_ = 0;
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  for (const std::string& one : text) std::fwrite(one.data(), 1, one.size(), stdout);
 }
 
 void KernelOutput::clear() {

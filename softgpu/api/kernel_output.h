@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ class KernelOutput : public DeviceServices {
 
  private:
   std::mutex mutex_;
-  std::string text_;
+  std::deque<std::string> text_;  // one printf each, oldest first
+  uint64_t text_bytes_ = 0;
   uint64_t fifo_bytes_ = 1 << 20;
   uint64_t heap_bytes_ = 8 << 20;
   uint64_t heap_used_ = 0;

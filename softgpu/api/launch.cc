@@ -234,6 +234,18 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
   return launch(function, shape, stream, params, extra);
 }
 
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                   void** params) {
+  LaunchShape shape;
+  shape.grid = {grid_x, grid_y, grid_z};
+  shape.block = {block_x, block_y, block_z};
+  shape.shared_bytes = shared_bytes;
+  shape.cooperative = true;
+  return launch(function, shape, stream, params, nullptr);
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                           void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -120,6 +120,9 @@ struct JitLog {
   void write(const std::string& text) const;
 };
 
+// "ptx input, line 3, column 7; error   : …"
+std::string text_of(const Diagnostic& diagnostic);
+
 // Finds the PTX for our capability in an image and parses it. Errors as cuModuleLoadData documents
 // them.
 CUresult parse_program(const void* image, const JitLog& log,

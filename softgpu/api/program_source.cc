@@ -25,14 +25,28 @@ CUresult refuse_without_ptx(const JitLog& log, const std::vector<cudart::Image>&
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
+// Modules compiled to be linked come as several texts for one architecture.
+std::shared_ptr<const Program> parse_texts(const std::vector<cudart::Image>& images,
+                                           const cudart::Image& best, const std::string& source,
+                                           Diagnostic* error) {
+  std::vector<std::string> texts;
+  for (const cudart::Image& image : images) {
+    if (image.kind != cudart::Image::Kind::kPtx || image.arch != best.arch) continue;
+    texts.emplace_back();
+    if (!cudart::ptx_text(image, &texts.back(), &error->text)) return nullptr;
+  }
+  if (texts.size() == 1) return Program::parse(source, error);
+  return Program::link({texts.begin(), texts.end()}, error);
+}
+
+}  // namespace
+
 std::string text_of(const Diagnostic& diagnostic) {
   char place[64];
   std::snprintf(place, sizeof(place), "ptx input, line %d, column %d; error   : ", diagnostic.line,
                 diagnostic.column);
   return place + diagnostic.text;
 }
-
-}  // namespace
 
 JitLog JitLog::from_options(unsigned count, const CUjit_option* options, void** values) {
   JitLog log;
@@ -93,7 +107,7 @@ CUresult parse_program(const void* image, const JitLog& log,
     return CUDA_ERROR_INVALID_IMAGE;
   }
   Diagnostic diagnostic;
-  std::shared_ptr<const Program> parsed = Program::parse(source, &diagnostic);
+  std::shared_ptr<const Program> parsed = parse_texts(images, *ptx, source, &diagnostic);
   if (parsed == nullptr) {
     const std::string text = text_of(diagnostic);
     VGPU_LOG_ERROR("%s", text.c_str());

@@ -42,6 +42,8 @@ bool WorkDistributor::claim(Chunk* chunk, int below) {
   const uint64_t left = grid->blocks - grid->next;
   uint64_t take = std::clamp<uint64_t>(left / (8ull * sms_), 1, kChunkBlocksMax);
   if (grid->blocks <= kSmallGridBlocks || grid->stopped()) take = left;
+  // Blocks that wait for each other are started, not kept in hand.
+  if (grid->params.cooperative_workspace != 0 && !grid->stopped()) take = 1;
   if (grid->next == 0) grid->began_ns.store(monotonic_ns(), std::memory_order_relaxed);
   chunk->grid = grid;
   chunk->next = grid->next;

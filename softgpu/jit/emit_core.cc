@@ -326,6 +326,10 @@ Emitter::Value* Emitter::source(const Instruction& in, size_t i, const Type& t) 
 void Emitter::set_register(int r, Value* v) {
   llvm::Type* type = scalar_type(kernel_.function.registers[r].type);
   v = as(v, type);
+  if (kernel_.stride[r] == 0 && is_vector(v)) {  // the same in every running lane
+    Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, mask_, b_.getFalse());
+    v = b_.CreateExtractElement(v, first);
+  }
   if (!scalar_register(r)) {
     v = splat(v);
     if (guarded_ || kernel_.masked[block_].test(r))

@@ -12,7 +12,8 @@
 namespace vgpu::softgpu {
 namespace {
 
-constexpr size_t kTextMax = 4096;
+constexpr size_t kTextMax = 16384;  // of one printf
+constexpr int kArgumentsMax = 32;   // as documented: specifiers beyond are printed as they are
 
 template <typename T>
 T load(uint64_t address) {
@@ -30,11 +31,15 @@ class Arguments {
     at_ = (at_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
     const T value = load<T>(at_);
     at_ += sizeof(T);
+    ++count_;
     return value;
   }
+  int count() const { return count_; }
+  bool spent() const { return at_ == 0 || count_ >= kArgumentsMax; }
 
  private:
   uint64_t at_;
+  int count_ = 0;
 };
 
 struct Text {
@@ -45,56 +50,65 @@ struct Text {
     std::memcpy(bytes + size, from, n);
     size += n;
   }
+  template <typename T>
+  void print(const char* spec, T value) {
+    const size_t room = kTextMax - size;
+    const int n = std::snprintf(bytes + size, room, spec, value);
+    if (n > 0) size += static_cast<size_t>(n) < room ? static_cast<size_t>(n) : room - 1;
+  }
 };
+
+// Flags, width, precision and size of one conversion, copied for the host's printf; `*` becomes the
+// argument's number. `longs` counts what makes an argument 8 bytes.
+const char* read_spec(const char* f, Arguments* args, char* spec, size_t* n, int* longs) {
+  constexpr size_t kRoom = 40;
+  while (*f != 0 && std::strchr("-+ #0123456789.*", *f) != nullptr && *n < kRoom) {
+    if (*f == '*')
+      *n += static_cast<size_t>(std::snprintf(spec + *n, 16, "%d", args->next<int>()));
+    else
+      spec[(*n)++] = *f;
+    ++f;
+  }
+  for (; *f != 0 && std::strchr("lhzjt", *f) != nullptr && *n < kRoom; ++f) {
+    if (*f == 'h')
+      spec[(*n)++] = *f;
+    else
+      ++*longs;
+  }
+  return f;
+}
 
 // One conversion, from its '%' on; returns its length in the format.
 size_t convert(const char* format, Arguments* args, Text* text) {
-  char spec[64];
-  size_t n = 0;
-  int longs = 0;
-  spec[n++] = '%';
-  const char* f = format + 1;
-  while (*f != 0 && std::strchr("-+ #0123456789.*", *f) != nullptr && n < 40) {
-    if (*f == '*')
-      n += static_cast<size_t>(std::snprintf(spec + n, 16, "%d", args->next<int>()));
-    else
-      spec[n++] = *f;
-    ++f;
+  if (format[1] == '%') {
+    text->add(format, 1);
+    return 2;
   }
-  while (*f == 'l' || *f == 'h' || *f == 'z' || *f == 'j' || *f == 't') {
-    longs += *f == 'l' || *f == 'z' || *f == 'j' || *f == 't';
-    ++f;
-  }
-  char out[512];
-  int written = 0;
-  const char kind = *f;
-  if (kind == '%') {
-    out[0] = '%';
-    written = 1;
-  } else if (kind == 's') {
-    spec[n++] = 's';
-    spec[n] = 0;
-    written =
-        std::snprintf(out, sizeof out, spec, reinterpret_cast<const char*>(args->next<uint64_t>()));
-  } else if (kind == 'p') {
-    written = std::snprintf(out, sizeof out, "%p", reinterpret_cast<void*>(args->next<uint64_t>()));
-  } else if (kind != 0 && std::strchr("fFeEgGaA", kind) != nullptr) {
-    spec[n++] = kind;
-    spec[n] = 0;
-    written = std::snprintf(out, sizeof out, spec, args->next<double>());
-  } else if (kind != 0 && std::strchr("diuxXoc", kind) != nullptr) {
-    if (longs > 0) n += static_cast<size_t>(std::snprintf(spec + n, 3, "ll"));
-    spec[n++] = kind;
-    spec[n] = 0;
-    written = longs > 0 ? std::snprintf(out, sizeof out, spec, args->next<long long>())
-                        : std::snprintf(out, sizeof out, spec, args->next<int>());
-  } else {
+  if (args->spent()) {
     text->add(format, 1);
     return 1;
   }
-  if (written > 0)
-    text->add(out, static_cast<size_t>(written) < sizeof out ? static_cast<size_t>(written)
-                                                             : sizeof out - 1);
+  char spec[80] = "%";
+  size_t n = 1;
+  int longs = 0;
+  const char* const f = read_spec(format + 1, args, spec, &n, &longs);
+  const char kind = *f;
+  if (kind == 0 || std::strchr("spfFeEgGaAdiuxXoc", kind) == nullptr) {
+    text->add(format, 1);
+    return 1;
+  }
+  const bool wide = longs > 0 && std::strchr("diuxXo", kind) != nullptr;
+  if (wide) n += static_cast<size_t>(std::snprintf(spec + n, 3, "ll"));
+  spec[n++] = kind;
+  spec[n] = 0;
+  if (kind == 's' || kind == 'p')
+    text->print(spec, reinterpret_cast<const char*>(args->next<uint64_t>()));
+  else if (std::strchr("fFeEgGaA", kind) != nullptr)
+    text->print(spec, args->next<double>());
+  else if (wide)
+    text->print(spec, args->next<long long>());
+  else
+    text->print(spec, args->next<int>());
   return static_cast<size_t>(f - format) + 1;
 }
 
@@ -103,6 +117,11 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format,
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
     const auto* f = reinterpret_cast<const char*>(load<uint64_t>(format[lane]));
+    if (f == nullptr) {
+      constexpr int kNoFormat = -1;
+      if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &kNoFormat, 4);
+      continue;
+    }
     Arguments args(load<uint64_t>(arguments[lane]));
     Text text;
     while (*f != 0) {
@@ -113,7 +132,7 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format,
       }
     }
     warp->services->device->print({text.bytes, text.size});
-    const int count = static_cast<int>(text.size);
+    const int count = args.count();
     if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &count, sizeof count);
   }
 }

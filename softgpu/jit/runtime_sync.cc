@@ -164,14 +164,15 @@ uint32_t arrive(WarpContext* warp, uint32_t code, uint32_t mask, uint32_t alive,
 }
 
 // Lanes may have left since: looks again. When all that are left wait for each other in vain, which
-// PTX leaves undefined, the first group goes on without the missing ones.
+// PTX leaves undefined, all go on without the missing ones.
 uint32_t settle(WarpContext* warp, uint32_t alive) {
   warp->alive = alive;
   if (warp->sync_waiting == 0) return warp->released;
   finish_complete(warp, alive);
   if (warp->released == 0 && warp->sync_waiting == alive) {
     const WarpSync& s = *warp->sync;
-    finish(warp, partners(s.operation, s.members, alive, std::countr_zero(alive)));
+    for (uint32_t left = alive; left != 0; left = warp->sync_waiting)
+      finish(warp, partners(s.operation, s.members, left, std::countr_zero(left)));
   }
   return warp->released;
 }

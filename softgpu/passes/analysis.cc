@@ -54,13 +54,14 @@ class Divergence {
     k_->divergent.assign(registers, false);
     k_->divergent_exit.assign(k_->blocks.size(), false);
     k_->frontier.assign(k_->blocks.size(), BitSet(k_->blocks.size()));
+    find_gathering();
+    find_thread_indices();
     for (Block& block : k_->blocks) block.parks = false;
     for (changed_ = true; changed_;) {
       changed_ = false;
       for (size_t b = 0; b < k_->blocks.size(); ++b) {
         if (k_->blocks[b].reachable) visit(static_cast<int>(b));
       }
-      mark_parking();
       spread_frontiers();
       mask_writes();
     }
@@ -85,8 +86,9 @@ class Divergence {
     return false;
   }
 
-  bool result_diverges(const Instruction& in, const Block& block) const {
-    if (in.opcode == "atom" || block.parks) return true;
+  bool result_diverges(const Instruction& in, int b) const {
+    // Lanes that park get their results at different times, unless the operation is for all.
+    if (in.opcode == "atom" || (k_->blocks[b].parks && !gathers_[b])) return true;
     if (in.opcode == "ld" && in.has("local")) return true;
     if (in.opcode == "vote" || in.opcode == "activemask" || in.opcode == "redux" ||
         in.opcode == "barrier" || in.opcode == "bar") {
@@ -99,6 +101,7 @@ class Divergence {
       return true;  // each lane has other elements; each arrival has its own state
     }
     if (in.guard >= 0 && k_->divergent[in.guard]) return true;
+    if (same_in_warp(in)) return false;
     for (size_t i = 1; i < in.operands.size(); ++i) {
       if (operand_diverges(in.operands[i])) return true;
     }
@@ -115,7 +118,7 @@ class Divergence {
     std::vector<int> writes, reads;
     for (const Instruction& in : k_->blocks[b].code) {
       registers_of(in, &writes, &reads);
-      if (!writes.empty() && result_diverges(in, k_->blocks[b])) {
+      if (!writes.empty() && result_diverges(in, b)) {
         for (int r : writes) set_divergent(r);
       }
     }
@@ -135,16 +138,78 @@ class Divergence {
     changed_ = true;
   }
 
-  // Lanes that wait at `b` for others let all of those run; they stay whatever their place.
-  void mark_parking() {
-    for (size_t b = 0; b < k_->blocks.size(); ++b) {
-      Block& block = k_->blocks[b];
-      if (block.parks || !block.reachable || block.code.size() != 1) continue;
-      const Instruction& in = block.code[0];
-      if (sync_kind(in) == SyncKind::kNone) continue;
-      block.parks = !k_->frontier[b].empty() || (in.guard >= 0 && k_->divergent[in.guard]);
-      changed_ = changed_ || block.parks;
+  // Blocks that end in an operation for the whole warp or the whole block: it is over for all lanes
+  // that are left at once, so none waits elsewhere behind it.
+  void find_gathering() {
+    std::vector<int> writes, reads, written(k_->function.registers.size(), 0);
+    std::vector<bool> full(k_->function.registers.size(), false);
+    for (const Block& block : k_->blocks) {
+      for (const Instruction& in : block.code) {
+        registers_of(in, &writes, &reads);
+        for (int r : writes) {
+          ++written[r];
+          full[r] = in.opcode == "mov" && in.guard < 0 && is_full(in.operands[1]);
+        }
+      }
     }
+    gathers_.assign(k_->blocks.size(), false);
+    for (size_t b = 0; b < k_->blocks.size(); ++b) {
+      const Instruction& in = k_->blocks[b].code.back();
+      if (in.guard >= 0) continue;
+      const size_t reduces = in.has("red") ? 2 : 0;
+      const Operand* const members = in.operands.empty() ? nullptr : &in.operands.back();
+      if (sync_kind(in) == SyncKind::kBarrier)
+        gathers_[b] = in.operands.size() - reduces <= 1;  // no count of threads
+      else if (sync_kind(in) == SyncKind::kWarp && members != nullptr)
+        gathers_[b] = is_full(*members) || (members->kind == Operand::Kind::kRegister &&
+                                            written[members->reg] == 1 && full[members->reg]);
+    }
+  }
+
+  // Registers that hold %tid.x and nothing else, where rows of threads are whole warps.
+  void find_thread_indices() {
+    std::vector<int> writes, reads, written(k_->function.registers.size(), 0);
+    is_index_.assign(k_->function.registers.size(), false);
+    if (!variant_.full_rows) return;
+    for (const Block& block : k_->blocks) {
+      for (const Instruction& in : block.code) {
+        registers_of(in, &writes, &reads);
+        for (int r : writes) {
+          is_index_[r] = ++written[r] == 1 && in.opcode == "mov" && in.guard < 0 &&
+                         in.operands[1].kind == Operand::Kind::kSpecial &&
+                         in.operands[1].symbol == "%tid.x";
+        }
+      }
+    }
+  }
+
+  // %tid.x compared with, or shifted by, what does not tell the threads of one warp apart.
+  bool same_in_warp(const Instruction& in) const {
+    if (in.operands.size() != 3) return false;
+    const Operand &x = in.operands[1], &c = in.operands[2];
+    if (x.kind != Operand::Kind::kRegister || !is_index_[x.reg] || x.negated ||
+        c.kind != Operand::Kind::kInteger || c.integer < 0) {
+      return false;
+    }
+    if (in.opcode == "shr") return c.integer >= 5;
+    if (in.opcode != "setp" || in.operands[0].second >= 0) return false;
+    const bool below = in.has("lt") || in.has("lo") || in.has("ge") || in.has("hs");
+    const bool up_to = in.has("le") || in.has("ls") || in.has("gt") || in.has("hi");
+    return (below && c.integer % 32 == 0) || (up_to && c.integer % 32 == 31);
+  }
+
+  static bool is_full(const Operand& o) {
+    return o.kind == Operand::Kind::kInteger && static_cast<uint32_t>(o.integer) == 0xffffffffu;
+  }
+
+  // Lanes that wait at `b` for others let all of those run; they stay whatever their place.
+  void mark_parking(size_t b) {
+    Block& block = k_->blocks[b];
+    if (block.parks || block.code.size() != 1) return;
+    const Instruction& in = block.code[0];
+    if (sync_kind(in) == SyncKind::kNone) return;
+    block.parks = !k_->frontier[b].empty() || (in.guard >= 0 && k_->divergent[in.guard]);
+    changed_ = changed_ || block.parks;
   }
 
   // After block b control goes to the lowest block with pending lanes; the others wait meanwhile.
@@ -161,9 +226,22 @@ class Divergence {
     for (int b = 0; b < n; ++b) {
       const Block& block = k_->blocks[b];
       if (!block.reachable) continue;
+      mark_parking(static_cast<size_t>(b));  // at once: what waits here must not leak behind it
       std::vector<int> waiting;
       for (int x = 0; x < n; ++x) {
         if (k_->frontier[b].test(x)) waiting.push_back(x);
+      }
+      if (block.parks && gathers_[b]) {
+        for (int x : waiting) wait_in(b, x);
+        spread(waiting, false);
+        std::vector<int> after{block.next};
+        for (int x : waiting) {  // others of its kind may go on at the same time
+          const Block& other = k_->blocks[x];
+          if (other.parks && sync_kind(other.code[0]) == sync_kind(block.code[0]))
+            after.push_back(other.next);
+        }
+        spread(after, false);
+        continue;
       }
       // Spinning loops let the others run first now and then.
       const bool any_first = block.spins || block.parks;
@@ -208,6 +286,7 @@ class Divergence {
 
   Kernel* k_;
   Variant variant_;
+  std::vector<bool> gathers_, is_index_;
   bool changed_ = false;
 };
 

@@ -111,6 +111,9 @@ struct Function {
   uint32_t max_threads[3] = {}, required_threads[3] = {};
 };
 
+// Who sees a name when modules are linked. Without a word for it: the module alone.
+enum class Linkage : uint8_t { kLocal, kVisible, kWeak, kCommon, kExternal };
+
 struct Module {
   int version = 0, target = 0;
   std::vector<GlobalVar> globals;
@@ -118,7 +121,8 @@ struct Module {
   std::vector<Function> functions;
   std::map<std::string, int> function_index;
   std::map<std::string, std::string> aliases;
-  uint32_t shared_bytes = 0;  // of the module's .shared variables
+  std::map<std::string, Linkage> linkage;  // of functions and variables of the module
+  uint32_t shared_bytes = 0;               // of the module's .shared variables
 };
 
 }  // namespace vgpu::softgpu::ptx

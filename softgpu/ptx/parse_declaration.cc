@@ -177,6 +177,7 @@ void Parser::function(bool is_kernel) {
   f.text_end = place();
   function_ = nullptr;
   if (failed_) return;
+  note_linkage(f.name);
   auto known = module_->function_index.find(f.name);
   if (known == module_->function_index.end()) {
     module_->function_index[f.name] = static_cast<int>(module_->functions.size());

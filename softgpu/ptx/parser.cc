@@ -163,16 +163,29 @@ void Parser::module_item() {
   if (is(".alias")) return alias();
   if (is(".pragma")) return skip_past(";");
   if (accept(";")) return;
-  bool external = false;
+  linkage_ = Linkage::kLocal;
   for (;;) {
     if (accept(".extern"))
-      external = true;
-    else if (!accept(".visible") && !accept(".weak") && !accept(".common"))
+      linkage_ = Linkage::kExternal;
+    else if (accept(".visible"))
+      linkage_ = Linkage::kVisible;
+    else if (accept(".weak"))
+      linkage_ = Linkage::kWeak;
+    else if (accept(".common"))
+      linkage_ = Linkage::kCommon;
+    else
       break;
   }
+  const bool external = linkage_ == Linkage::kExternal;
   if (is(".entry") || is(".func")) return function(take().text == ".entry");
   if (is(".global") || is(".const") || is(".shared")) return module_variable(external);
   fail("'" + std::string(peek().text) + "' is no directive that we know");
+}
+
+// A definition says more than the declarations around it.
+void Parser::note_linkage(const std::string& name) {
+  const auto [known, is_new] = module_->linkage.emplace(name, linkage_);
+  if (!is_new && linkage_ != Linkage::kExternal) known->second = linkage_;
 }
 
 void Parser::module_variable(bool external) {
@@ -190,6 +203,7 @@ void Parser::module_variable(bool external) {
   const size_t type_at = at_;
   Variable variable = variable_declaration(space);
   if (failed_) return;
+  note_linkage(variable.name);
   if (space == Space::kShared) {
     if (!variable.dynamic) {
       module_->shared_bytes =

@@ -40,6 +40,7 @@ class Parser {
   void module_item();
   void header_directive();
   void section();
+  void note_linkage(const std::string& name);
   void module_variable(bool external);
   void alias();
 
@@ -86,6 +87,7 @@ class Parser {
   };
   std::vector<LabelScope> label_scopes_;
   int carry_ = -1;  // the register that stands for the carry flag, once it is used
+  Linkage linkage_ = Linkage::kLocal;  // of the item being read
   bool failed_ = false;
   Diagnostic error_;
 };

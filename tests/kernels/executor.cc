@@ -15,7 +15,7 @@ constexpr int kTurnsMax = 100000;
 // The threads of one block, each with a context of its own.
 struct Threads {
   std::vector<WarpContext> contexts;
-  std::vector<std::vector<uint64_t>> save, local;
+  std::vector<std::vector<uint64_t>> save, local, stack;
   std::vector<uint64_t> shared;
   std::vector<int> results;
 
@@ -33,9 +33,14 @@ Threads::Threads(const CompiledKernel& kernel, const Launch& launch, const Dim3&
   shared.assign(shared_bytes / 8 + 16, 0);
   save.assign(count, std::vector<uint64_t>(kernel.save_bytes / 8 + 16));
   local.assign(count, std::vector<uint64_t>(kernel.local_bytes / 8 + 16));
+  const uint32_t stack_bytes = kernel.stack_bytes + (kernel.stack_dynamic ? 4096 : 0);
+  stack.assign(count, std::vector<uint64_t>(stack_bytes / 8 + 16));
   for (uint32_t t = 0; t < count; ++t) {
     WarpContext& c = contexts[t];
     c = {};
+    c.stack =
+        reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(stack[t].data()) + 63) & ~63ull);
+    c.stack_bytes = stack_bytes;
     c.mask = 1;
     c.shared =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(shared.data()) + 63) & ~63ull);
@@ -105,6 +110,7 @@ void TestModule::place_globals() {
     words.assign(g.bytes / 8 + 2, 0);
     std::memcpy(words.data(), g.init.data(), g.init.size());
   }
+  for (const std::string& name : program_->address_taken()) globals_[name].assign(1, 0);
   for (const GlobalVar& g : program_->globals()) {
     for (const auto& r : g.relocs) {
       auto it = globals_.find(r.symbol);

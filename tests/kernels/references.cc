@@ -4,6 +4,7 @@
 #include <map>
 
 #include "kernel_file.h"
+#include "references_control.h"
 #include "small_float.h"
 
 namespace vgpu::softgpu {
@@ -91,6 +92,16 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
       {"tiles_transposed", tiles_transposed},
       {"tile_moved", tile_moved},
       {"wmma_product", wmma_product}};
+  static const std::map<std::string, void (*)(Buffer*)> kControl = {
+      {"sum_then_choose", sum_then_choose},
+      {"triangular", triangular},
+      {"wrapped", wrapped},
+      {"spin_registers", spin_registers},
+      {"member_masks", member_masks}};
+  if (auto control = kControl.find(name); control != kControl.end()) {
+    control->second(out);
+    return true;
+  }
   auto it = kReferences.find(name);
   if (it == kReferences.end()) return false;
   it->second(parameters, out);
