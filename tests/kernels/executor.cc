@@ -50,6 +50,7 @@ Threads::Threads(const CompiledKernel& kernel, const Launch& launch, const Dim3&
     c.save =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(save[t].data()) + 63) & ~63ull);
     c.stop = &kNeverStop;
+    c.symbols = kernel.symbols.data();
     const uint32_t ctaid[3] = {index.x, index.y, index.z}, ntid[3] = {b.x, b.y, b.z};
     const uint32_t nctaid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
     std::memcpy(c.ctaid, ctaid, sizeof ctaid);
