@@ -64,6 +64,8 @@ bool handle_EventRecord(Session& session, const wire::EventRecordArgs& args, con
       },
       {.place = &place});
   event->recorded = place;
+  stream->last_event = entry->event;
+  stream->last_record = ++event->records;
   return goes_on;
 }
 

@@ -14,11 +14,13 @@ CUresult Session::mark(Stream* stream, MarkRef* mark) {
   auto made = std::make_shared<Mark>(stream->context);
   CUresult result = stream->context->events.take(driver(), &made->event);
   if (result != CUDA_SUCCESS) return result;
+  const uint64_t last_record = stream->last_record;
   result = issue(stream, static_cast<uint16_t>(Op::kEventRecord),
                  [made](const DriverTable& driver, CUstream handle, const std::byte*) {
                    return driver.cuEventRecord(made->event, handle);
                  },
                  {.place = &made->recorded});
+  stream->last_record = last_record;  // this is no work of the guest's
   if (result == CUDA_SUCCESS) *mark = std::move(made);
   return result;
 }

@@ -64,6 +64,7 @@ class StreamFlow {
   uint32_t since_ = 0;
 };
 
+struct Event;
 struct Stream {
   Stream(Context* owner, const FlowLimits& limits) : context(owner), flow(owner, limits) {}
 
@@ -75,6 +76,9 @@ struct Stream {
   bool ending = false;     // what follows is its destruction
   uint32_t hold_word = 0;  // of the semaphore page: tells the guest to stop
   Lane* lane = nullptr;    // once it has been deep
+  // The guest's event that is the last of its work here, and which record of it; 0 = other work is.
+  std::weak_ptr<Event> last_event;
+  uint64_t last_record = 0;
   StreamFlow flow;
 };
 
@@ -92,7 +96,8 @@ struct Event {
   const CUevent handle;
   Context* const context;
   const uint32_t flags;
-  LanePoint recorded;  // passed: the driver has the record; the consumer writes it
+  LanePoint recorded;    // passed: the driver has the record; the consumer writes it
+  uint64_t records = 0;  // how often it has been recorded; the consumer writes it
 };
 
 struct EventEntry {

@@ -85,9 +85,16 @@ bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArg
 bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  const CUresult state = session.waits_in_lane(*stream)
-                             ? CUDA_ERROR_NOT_READY
-                             : session.driver().cuStreamQuery(stream->handle);
+  CUresult state = session.waits_in_lane(*stream) ? CUDA_ERROR_NOT_READY
+                                                  : session.driver().cuStreamQuery(stream->handle);
+  // Behind the guest's work may stand events of ours, which it must not notice: once it knows that
+  // its last event is past, the stream is idle.
+  if (state == CUDA_ERROR_NOT_READY && stream->last_record != 0 && !stream->legacy) {
+    const std::shared_ptr<Event> last = stream->last_event.lock();
+    if (last != nullptr && last->records == stream->last_record && last->recorded.passed()) {
+      state = session.driver().cuEventQuery(last->handle);
+    }
+  }
   return session.complete(record, state, nullptr, 0);
 }
 

@@ -50,6 +50,7 @@ class StreamCall final : public StreamCommand {
 template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
   touch(stream);
+  stream->last_record = 0;
   if (busy_lanes_.empty() && !stream->flow.full() && !options.may_block) [[likely]] {
     return issue_now(stream, call, options);
   }
