@@ -68,6 +68,13 @@ void Session::release_all() {
     context.state = ContextState::kGone;
     if (!context.primary) (void)driver().cuCtxDestroy_v2(context.handle);
   }
+  modules_.modules.for_each([&](uint64_t, std::shared_ptr<Module>& module) {
+    // Those of other contexts have gone with them.
+    if (module->module == nullptr || module->context == nullptr || !module->context->primary)
+      return;
+    (void)driver().cuCtxSetCurrent(module->context->handle);
+    (void)driver().cuModuleUnload(module->module);
+  });
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& module) {
     if (module->library != nullptr) (void)driver().cuLibraryUnload(module->library);
   });

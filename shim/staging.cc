@@ -61,7 +61,10 @@ class Download {
     flight.piece = session_.channel().allocate_down(bytes, count_ == 0);
     if (!flight.piece.ok()) return false;
     flight.slot = session_.channel().replies().acquire();
-    if (flight.slot == protocol::kNoReply) return false;
+    if (flight.slot == protocol::kNoReply) {
+      session_.channel().release_down(flight.piece);
+      return false;
+    }
     wire::CopyFromDeviceArgs args;
     args.source = from_ + offset;
     args.bytes = bytes;

@@ -118,12 +118,19 @@ class Download {
     flight.piece = channel.allocate_down(part.bytes(), count_ == 0);
     if (!flight.piece.ok()) return false;
     flight.slot = channel.replies().acquire();
-    if (flight.slot == protocol::kNoReply) return false;
+    if (flight.slot == protocol::kNoReply) {
+      channel.release_down(flight.piece);
+      return false;
+    }
     auto args = staged_args<wire::RectFromDeviceArgs>(from_, part, stream_);
     args.slab_offset = flight.piece.offset;
+    session_.pace(stream_);
     std::lock_guard lock(channel.lock());
-    if (session_.post_locked(context_, Op::kRectFromDevice, args, {}, flight.slot, &stream_) == 0)
+    if (session_.post_locked(context_, Op::kRectFromDevice, args, {}, flight.slot, &stream_) == 0) {
+      channel.replies().release(flight.slot);
+      channel.release_down(flight.piece);
       return false;
+    }
     flights_[(first_ + count_++) % kFlights] = flight;
     return true;
   }

@@ -62,7 +62,7 @@ class GuestChannel {
   SpinMutex lock_;
   Producer producer_;
   Staging up_;            // under lock_
-  std::mutex down_lock_;  // guards down_; never taken together with lock_
+  std::mutex down_lock_;  // guards down_; may be taken under lock_, not the other way
   Staging down_;
   ReplyPool replies_;
   SemaphoreReader semaphores_;

@@ -140,6 +140,50 @@ bool Emitter::load_wide(const Instruction& in, const Address& a, const Type& t, 
   return true;
 }
 
+// {a, b[, c, d]} that other threads may write or read at the same time: as on the hardware, 8 or 16
+// aligned bytes move as one, which look-back through pairs of flag and value counts on.
+bool Emitter::moves_whole(const Instruction& in, uint32_t bytes) const {
+  return ordered(in) && (bytes == 8 || bytes == 16);
+}
+
+llvm::Type* Emitter::whole_type(uint32_t bytes) {
+  return bytes == 8 ? int_type(64) : llvm::FixedVectorType::get(int_type(64), 2);
+}
+
+std::vector<Emitter::Value*> Emitter::load_whole(const Address& a, const Type& t, uint32_t count) {
+  const uint32_t bytes = t.bytes() * count;
+  Value* whole;
+  if (a.lane0 != nullptr && a.stride == 0) {
+    auto* loaded = b_.CreateAlignedLoad(whole_type(bytes), pointer(a.lane0), llvm::Align(1));
+    loaded->setVolatile(true);
+    whole = b_.CreateBitCast(loaded, int_type(bytes * 8));
+  } else {
+    whole = load_element(a, int_type(bytes * 8), bytes, true);
+  }
+  std::vector<Value*> values;
+  for (uint32_t i = 0; i < count; ++i) {
+    Value* part = b_.CreateLShr(whole, llvm::ConstantInt::get(whole->getType(), i * t.bits));
+    values.push_back(b_.CreateTrunc(part, shaped(int_type(t.bits), part)));
+  }
+  return values;
+}
+
+void Emitter::store_whole(const Address& a, const std::vector<Value*>& values, const Type& t) {
+  const auto bytes = static_cast<uint32_t>(values.size()) * t.bytes();
+  Value* whole = nullptr;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value* v = splat(as(values[i], int_type(t.bits)));
+    Value* part = b_.CreateZExt(v, vector_of(int_type(bytes * 8)));
+    part = b_.CreateShl(part, llvm::ConstantInt::get(part->getType(), i * t.bits));
+    whole = whole == nullptr ? part : b_.CreateOr(whole, part);
+  }
+  if (a.lane0 == nullptr || a.stride != 0) return store_element(a, whole, bytes, true);
+  Value* last =
+      b_.CreateSub(i32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, mask_, b_.getFalse()));
+  Value* one = b_.CreateBitCast(b_.CreateExtractElement(whole, last), whole_type(bytes));
+  b_.CreateAlignedStore(one, pointer(a.lane0), llvm::Align(1))->setVolatile(true);
+}
+
 void Emitter::load(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
@@ -156,7 +200,9 @@ void Emitter::load(const Instruction& in) {
   if (load_wide(in, a, t, lanes)) return;
   std::vector<Value*>
       values;  // all loads before the first write: a destination may be part of the address
-  for (uint32_t i = 0; i < lanes; ++i) {
+  const bool whole = moves_whole(in, lanes * t.bytes());
+  if (whole) values = load_whole(a, t, lanes);
+  for (uint32_t i = 0; !whole && i < lanes; ++i) {
     values.push_back(load_element(offset(a, static_cast<int64_t>(i) * t.bytes()), int_type(t.bits),
                                   t.bytes(), ordered(in)));
   }
@@ -177,9 +223,13 @@ void Emitter::store(const Instruction& in) {
         a, get(from, t.is_float() && from.kind != Operand::Kind::kRegister ? t : bits), t.bytes(),
         ordered(in));
   }
-  for (size_t i = 0; i < from.elements.size(); ++i) {
-    const Operand& e = from.elements[i];
-    Value* v = get(e, t.is_float() && e.kind != Operand::Kind::kRegister ? t : bits);
+  std::vector<Value*> values;
+  for (const Operand& e : from.elements)
+    values.push_back(get(e, t.is_float() && e.kind != Operand::Kind::kRegister ? t : bits));
+  if (moves_whole(in, static_cast<uint32_t>(values.size()) * t.bytes()))
+    return store_whole(a, values, t);
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value* v = values[i];
     store_element(offset(a, static_cast<int64_t>(i) * t.bytes()), v, t.bytes(), ordered(in));
   }
 }

@@ -226,6 +226,10 @@ class Emitter {
     return b_.CreateIntToPtr(address, llvm::PointerType::get(context_, 0));
   }
   Value* load_element(const Address& a, llvm::Type* t, uint32_t bytes, bool volatile_access);
+  bool moves_whole(const Instruction& in, uint32_t bytes) const;
+  llvm::Type* whole_type(uint32_t bytes);
+  std::vector<Value*> load_whole(const Address& a, const Type& t, uint32_t count);
+  void store_whole(const Address& a, const std::vector<Value*>& values, const Type& t);
   void store_element(const Address& a, Value* v, uint32_t bytes, bool volatile_access);
   bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
 

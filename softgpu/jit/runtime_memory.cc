@@ -1,5 +1,7 @@
 // Gathers, scatters and atomics of compiled kernels. They touch guest memory: a fault leaves them
 // by longjmp, so nothing here may own anything. SPDX-License-Identifier: Apache-2.0
+#include <emmintrin.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -11,16 +13,25 @@
 namespace vgpu::softgpu {
 namespace {
 
+// In one access of the processor, whatever the size.
+template <typename T>
+void move(void* to, const void* from) {
+  if constexpr (sizeof(T) == sizeof(__m128i)) {
+    _mm_storeu_si128(static_cast<__m128i*>(to), _mm_loadu_si128(static_cast<const __m128i*>(from)));
+  } else {
+    std::memcpy(to, from, sizeof(T));
+  }
+}
+
 template <typename T>
 void gather(const uint64_t* address, uint32_t mask, T* out) {
   if (mask == 0xffffffffu) {
-    for (int i = 0; i < 32; ++i)
-      std::memcpy(&out[i], reinterpret_cast<const void*>(address[i]), sizeof(T));
+    for (int i = 0; i < 32; ++i) move<T>(&out[i], reinterpret_cast<const void*>(address[i]));
     return;
   }
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int i = __builtin_ctz(m);
-    std::memcpy(&out[i], reinterpret_cast<const void*>(address[i]), sizeof(T));
+    move<T>(&out[i], reinterpret_cast<const void*>(address[i]));
   }
 }
 
@@ -28,7 +39,7 @@ template <typename T>
 void scatter(const uint64_t* address, uint32_t mask, const T* value) {
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int i = __builtin_ctz(m);
-    std::memcpy(reinterpret_cast<void*>(address[i]), &value[i], sizeof(T));
+    move<T>(reinterpret_cast<void*>(address[i]), &value[i]);
   }
 }
 

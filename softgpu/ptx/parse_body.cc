@@ -369,7 +369,8 @@ Operand Parser::number_operand(bool negative) {
   } else {
     o.kind = Operand::Kind::kInteger;
     o.integer = integer();
-    if (negative) o.integer = -o.integer;
+    // The smallest number is its own negative.
+    if (negative) o.integer = static_cast<int64_t>(-static_cast<uint64_t>(o.integer));
   }
   return o;
 }
