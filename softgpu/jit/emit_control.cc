@@ -33,7 +33,7 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
     parked_.push_back(b_.CreateAlloca(int_type(32)));
     b_.CreateStore(i32(0), pending_[b]);
     b_.CreateStore(i32(0), parked_[b]);
-    blocks_.push_back(BasicBlock::Create(context_, "b" + std::to_string(b), function_));
+    blocks_.push_back(BasicBlock::Create(context_, llvm::Twine("b") + llvm::Twine(b), function_));
   }
   finish_ = BasicBlock::Create(context_, "finish", function_);
   for (size_t b = 0; b < kernel_.blocks.size(); ++b) {
