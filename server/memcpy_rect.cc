@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/geometry/rect.h"
 #include "server/array.h"
-#include "server/work.h"
+#include "server/staged_copy.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
 namespace {
-
-// Bytes behind a record travel inside the driver's own queue, so they fill it faster.
-constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32_t>(bytes / 256); }
 
 enum EndKind : uint32_t { kMemory = 1, kArray = 2, kHost = 3 };
 
@@ -82,6 +79,15 @@ const char* resolve(Session& session, const Stream& stream, const Extent& e, con
   return nullptr;
 }
 
+// The end of a staged copy that is not in the channel.
+template <typename Args>
+const char* resolve_staged(Session& session, const Stream& stream, const Extent& extent,
+                           const Args& args, Driven* out) {
+  if (!extent_is(extent, args.bytes)) return "extent";
+  const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
+  return end.kind == kHost ? "kind" : resolve(session, stream, extent, end, out);
+}
+
 Driven packed(const void* bytes, const Extent& e) {
   Driven d;
   d.type = CU_MEMORYTYPE_HOST;
@@ -125,66 +131,27 @@ bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   const Extent extent{args.width, args.height, args.depth};
-  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
   Driven to;
-  const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
-  const char* why = end.kind == kHost ? "kind" : resolve(session, *stream, extent, end, &to);
-  if (why != nullptr) return session.malformed(record, why);
-  session.admission().admit(copy_cost(args.bytes));
-  if (!record.blob().empty()) {
-    if (record.blob().size() != args.bytes) return session.malformed(record, "blob size");
-    return session.submit(
-        stream, record,
-        [to, extent](const DriverTable& driver, CUstream handle, const std::byte* blob) {
-          return run(driver, handle, to, packed(blob, extent), extent);
-        },
-        {.weight = inline_weight(args.bytes), .blob = record.blob().bytes});
-  }
-  const auto piece =
-      protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
-  if (!piece) return session.malformed(record, "slab range");
-  const bool goes_on =
-      session.submit(stream, record,
-                     [to, extent, from = packed(piece->data(), extent)](
-                         const DriverTable& driver, CUstream handle, const std::byte*) {
-                       return run(driver, handle, to, from, extent);
-                     },
-                     {.may_block = !session.slab_registered()});
-  session.slab_used(stream, args.bytes, record.sequence());
-  return goes_on;
+  if (const char* why = resolve_staged(session, *stream, extent, args, &to); why != nullptr)
+    return session.malformed(record, why);
+  return copy_up(session, stream, args, record,
+                 [to, extent](const DriverTable& driver, CUstream handle, const std::byte* from) {
+                   return run(driver, handle, to, packed(from, extent), extent);
+                 });
 }
 
 bool handle_RectFromDevice(Session& session, const wire::RectFromDeviceArgs& args,
                            const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   const Extent extent{args.width, args.height, args.depth};
-  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
   Driven from;
-  const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
-  const char* why = end.kind == kHost ? "kind" : resolve(session, *stream, extent, end, &from);
-  if (why != nullptr) return session.malformed(record, why);
-  const auto piece =
-      protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.bytes);
-  if (!piece) return session.malformed(record, "slab range");
-  session.admission().admit(copy_cost(args.bytes));
-  CUresult result =
-      session.issue(stream, record.op(),
-                    [from, extent, to = packed(piece->data(), extent)](
-                        const DriverTable& driver, CUstream handle, const std::byte*) {
-                      return run(driver, handle, to, from, extent);
-                    },
-                    {.may_block = !session.slab_registered()});
-  MarkRef mark;
-  if (result == CUDA_SUCCESS) result = session.mark(stream, &mark);
-  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
-  if (args.bytes <= kSoonBytesMax) {
-    session.answer_soon(std::move(mark), record.reply());
-  } else {
-    session.answer_after({std::move(mark)}, record.reply(), stream->context);
-  }
-  return true;
+  if (const char* why = resolve_staged(session, *stream, extent, args, &from); why != nullptr)
+    return session.malformed(record, why);
+  return copy_down(session, stream, args, record,
+                   [from, extent](const DriverTable& driver, CUstream handle, std::byte* to) {
+                     return run(driver, handle, packed(to, extent), from, extent);
+                   });
 }
 
 bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Record& record) {

@@ -22,6 +22,7 @@ using shim::handle_of;
 using shim::id_of;
 using shim::load_file;
 using shim::load_image;
+using shim::LoadOptions;
 using shim::Module;
 using shim::read_options;
 using shim::Session;
@@ -52,38 +53,42 @@ Context* context_for(Session& session, CUdevice device) {
   return session.contexts().primary(device);
 }
 
+struct JitOptions {
+  unsigned count;
+  CUjit_option* names;
+  void** values;
+};
+
+// `read` is load_image or load_file, `source` what it reads.
+template <typename Source>
+CUresult load(CUresult (*read)(Session&, Context*, Source, const LoadOptions&, uint64_t*),
+              Source source, CUlibrary* out, const JitOptions& jit, CUlibraryOption* options,
+              unsigned count) {
+  Session* session;
+  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || (jit.count != 0 && (jit.names == nullptr || jit.values == nullptr)) ||
+      (count != 0 && options == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t id = 0;
+  const CUresult result =
+      read(*session, nullptr, source, read_options(jit.count, jit.names, jit.values), &id);
+  if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
+  return result;
+}
+
 }  // namespace
 
 CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* jit_options,
                            void** jit_values, unsigned int jit_count, CUlibraryOption* options,
                            void**, unsigned int count) {
-  Session* session;
-  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr)) ||
-      (count != 0 && options == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  uint64_t id = 0;
-  const CUresult result =
-      load_image(*session, nullptr, code, read_options(jit_count, jit_options, jit_values), &id);
-  if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
-  return result;
+  return load(load_image, code, out, {jit_count, jit_options, jit_values}, options, count);
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* jit_options,
                                void** jit_values, unsigned int jit_count, CUlibraryOption* options,
                                void**, unsigned int count) {
-  Session* session;
-  if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (out == nullptr || (jit_count != 0 && (jit_options == nullptr || jit_values == nullptr)) ||
-      (count != 0 && options == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  uint64_t id = 0;
-  const CUresult result =
-      load_file(*session, nullptr, path, read_options(jit_count, jit_options, jit_values), &id);
-  if (result == CUDA_SUCCESS) *out = handle_of<CUlibrary>(id);
-  return result;
+  return load(load_file, path, out, {jit_count, jit_options, jit_values}, options, count);
 }
 
 CUresult cuLibraryUnload(CUlibrary handle) {

@@ -133,7 +133,7 @@ CUresult cuStreamGetPriority(CUstream handle, int* priority) {
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *priority = stream.stream == nullptr ? 0 : stream.stream->priority;
+  *priority = priority_of(stream);
   return CUDA_SUCCESS;
 }
 
