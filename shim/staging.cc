@@ -3,10 +3,9 @@
 #include "shim/staging.h"
 
 #include <algorithm>
-#include <cstring>
-#include <mutex>
 
 #include "base/stream_copy.h"
+#include "shim/staging_piece.h"
 
 namespace vgpu::shim {
 namespace {
@@ -19,105 +18,9 @@ uint64_t piece_bytes(uint64_t slab_bytes, uint64_t bytes) {
   return std::min(std::clamp(quarter, kPieceBytesMin, kPieceBytesMax), slab_bytes / 4);
 }
 
-// One piece through the up-slab for work in `stream`, in a record that `write` completes and
-// writes. Others may write records while the piece is filled.
-template <typename Write>
-bool send_piece(Session& session, uint64_t stream, const std::byte* from, uint64_t bytes,
-                Write&& write) {
-  protocol::GuestChannel& channel = session.channel();
-  const protocol::Staging::Piece piece = channel.allocate_up(bytes);
-  if (!piece.ok()) return false;
-  stream_copy(channel.up_slab().data() + piece.offset, from, bytes);
-  std::lock_guard lock(channel.lock());
-  const uint64_t number = session.still_there(stream) ? write(piece.offset) : 0;
-  channel.bind_up(piece, number);
-  return number != 0;
-}
-
-// Pieces of one copy from the device that are on their way.
-struct Flight {
-  uint32_t slot = protocol::kNoReply;
-  protocol::Staging::Piece piece;
+// A piece as it lies in the caller's memory.
+struct Span {
   uint64_t offset = 0, bytes = 0;
-};
-
-class Download {
- public:
-  Download(Session& session, Context* context, std::byte* to, uint64_t from, uint64_t bytes,
-           const StreamRef& stream)
-      : session_(session),
-        context_(context),
-        to_(to),
-        from_(from),
-        stream_(stream),
-        streams_(bytes >= kStreamBytesMin) {}
-
-  // Asks for one more piece. False when there is no room for it now (only if others are on their
-  // way) or at all.
-  bool start(uint64_t offset, uint64_t bytes) {
-    Flight flight;
-    flight.offset = offset;
-    flight.bytes = bytes;
-    flight.piece = session_.channel().allocate_down(bytes, count_ == 0);
-    if (!flight.piece.ok()) return false;
-    flight.slot = session_.channel().replies().acquire();
-    if (flight.slot == protocol::kNoReply) {
-      session_.channel().release_down(flight.piece);
-      return false;
-    }
-    wire::CopyFromDeviceArgs args;
-    args.source = from_ + offset;
-    args.bytes = bytes;
-    args.stream = stream_.id;
-    args.slab_offset = flight.piece.offset;
-    session_.pace(stream_);
-    std::lock_guard lock(session_.channel().lock());
-    if (session_.post_locked(context_, Op::kCopyFromDevice, args, {}, flight.slot, &stream_) == 0) {
-      session_.channel().replies().release(flight.slot);
-      session_.channel().release_down(flight.piece);
-      return false;
-    }
-    flights_[(first_ + count_++) % kFlights] = flight;
-    return true;
-  }
-
-  // Waits for the oldest piece and copies it out.
-  CUresult finish() {
-    Flight& flight = flights_[first_];
-    first_ = (first_ + 1) % kFlights;
-    --count_;
-    protocol::Reply reply;
-    const CUresult result = session_.finish(flight.slot, &reply);
-    if (result == CUDA_SUCCESS) {
-      take(to_ + flight.offset, session_.channel().down_slab().data() + flight.piece.offset,
-           flight.bytes);
-    }
-    session_.channel().release_down(flight.piece);
-    return result;
-  }
-
-  uint32_t count() const { return count_; }
-  static constexpr uint32_t kFlights = 4;
-
- private:
-  // More than the caches hold goes past them.
-  static constexpr uint64_t kStreamBytesMin = uint64_t{16} << 20;
-  void take(std::byte* to, const std::byte* from, uint64_t bytes) const {
-    if (streams_) {
-      stream_copy(to, from, bytes);
-    } else {
-      line_copy(to, from, bytes);
-    }
-  }
-
-  Session& session_;
-  Context* context_;
-  std::byte* to_;
-  uint64_t from_;
-  const StreamRef& stream_;
-  const bool streams_;
-  Flight flights_[kFlights];
-  uint32_t first_ = 0, count_ = 0;
 };
 
 }  // namespace
@@ -127,7 +30,7 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
   const auto* source = static_cast<const std::byte*>(from);
   wire::CopyToDeviceArgs args;
   args.stream = stream.id;
-  session.stats().bytes_to_device += bytes;
+  session.stats().add(&Stats::bytes_to_device, bytes);
   if (bytes <= protocol::kBlobInlineBytesMax) {
     args.destination = to;
     args.bytes = bytes;
@@ -140,8 +43,9 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
     args.destination = to + done;
     args.bytes = std::min(step, bytes - done);
     session.pace(stream);
-    const bool sent =
-        send_piece(session, stream.id, source + done, args.bytes, [&](uint64_t offset) {
+    const bool sent = send_piece(
+        session, args.bytes, [&](std::byte* slab) { stream_copy(slab, source + done, args.bytes); },
+        [&](uint64_t offset) {
           args.slab_offset = offset;
           return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply,
                                      &stream);
@@ -153,21 +57,27 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
 
 CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from,
                            uint64_t bytes, const StreamRef& stream) {
-  session.stats().bytes_from_device += bytes;
-  Download download(session, context, static_cast<std::byte*>(to), from, bytes, stream);
+  constexpr uint64_t kStreamBytesMin = uint64_t{16} << 20;  // more than the caches hold
+  session.stats().add(&Stats::bytes_from_device, bytes);
+  auto* const target = static_cast<std::byte*>(to);
+  const auto take = [&](const Span& part, const std::byte* slab) {
+    if (bytes >= kStreamBytesMin)
+      stream_copy(target + part.offset, slab, part.bytes);
+    else
+      line_copy(target + part.offset, slab, part.bytes);
+  };
+  auto flights = flights_of<Span>(session, context, stream, take);
   const uint64_t step = piece_bytes(session.channel().down_slab().size(), bytes);
-  CUresult result = CUDA_SUCCESS;
+  wire::CopyFromDeviceArgs args;
+  args.stream = stream.id;
   uint64_t asked = 0;
-  while (asked < bytes || download.count() > 0) {
-    if (asked < bytes && result == CUDA_SUCCESS && download.count() < Download::kFlights &&
-        download.start(asked, std::min(step, bytes - asked))) {
-      asked += std::min(step, bytes - asked);
-      continue;
-    }
-    if (download.count() == 0) return result != CUDA_SUCCESS ? result : session.lost();
-    if (const CUresult piece = download.finish(); result == CUDA_SUCCESS) result = piece;
+  for (bool goes_on = true; goes_on && asked < bytes; asked += goes_on ? args.bytes : 0) {
+    args.source = from + asked;
+    args.bytes = std::min(step, bytes - asked);
+    goes_on = flights.add(Op::kCopyFromDevice, args, Span{asked, args.bytes});
   }
-  return result;
+  const CUresult result = flights.finish();
+  return asked == bytes || result != CUDA_SUCCESS ? result : session.lost();
 }
 
 CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image,
@@ -185,8 +95,9 @@ CUresult stage_image(Session& session, Context* context, uint64_t upload, const 
         return session.lost();
       continue;
     }
-    const bool sent =
-        send_piece(session, kLegacyStreamId, source + done, args.bytes, [&](uint64_t offset) {
+    const bool sent = send_piece(
+        session, args.bytes, [&](std::byte* slab) { stream_copy(slab, source + done, args.bytes); },
+        [&](uint64_t offset) {
           args.slab_offset = offset;
           return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply,
                                      nullptr);

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
+
+#include "shim/staging_piece.h"
 
 namespace vgpu::shim {
 namespace {
@@ -67,96 +68,15 @@ bool send(Session& session, Context* context, const RectEnd& to, const RectSide&
     pack(packed, from, part);
     return session.post(context, Op::kRectToDevice, args, {packed, args.bytes}, &stream) != 0;
   }
-  protocol::GuestChannel& channel = session.channel();
-  const protocol::Staging::Piece piece = channel.allocate_up(args.bytes);
-  if (!piece.ok()) return false;
-  pack(channel.up_slab().data() + piece.offset, from, part);
-  args.slab_offset = piece.offset;
   session.pace(stream);
-  std::lock_guard lock(channel.lock());
-  const uint64_t number =
-      session.post_locked(context, Op::kRectToDevice, args, {}, protocol::kNoReply, &stream);
-  channel.bind_up(piece, number);
-  return number != 0;
+  return send_piece(
+      session, args.bytes, [&](std::byte* slab) { pack(slab, from, part); },
+      [&](uint64_t offset) {
+        args.slab_offset = offset;
+        return session.post_locked(context, Op::kRectToDevice, args, {}, protocol::kNoReply,
+                                   &stream);
+      });
 }
-
-// Parts of one box from the device that are on their way.
-class Download {
- public:
-  Download(Session& session, Context* context, const RectEnd& from, const RectSide& to,
-           const StreamRef& stream)
-      : session_(session), context_(context), from_(from), to_(to), stream_(stream) {}
-
-  // Asks for one more part; waits for the oldest when all places are taken. False when the session
-  // is over.
-  bool start(const Part& part) {
-    while (count_ == kFlights || !try_start(part)) {
-      if (count_ == 0) return false;
-      finish_oldest();
-    }
-    return true;
-  }
-
-  // Waits for all parts. The first error of any of them.
-  CUresult finish() {
-    while (count_ > 0) finish_oldest();
-    return result_;
-  }
-
- private:
-  struct Flight {
-    uint32_t slot = protocol::kNoReply;
-    protocol::Staging::Piece piece;
-    Part part;
-  };
-  static constexpr uint32_t kFlights = 4;
-
-  bool try_start(const Part& part) {
-    protocol::GuestChannel& channel = session_.channel();
-    Flight flight;
-    flight.part = part;
-    flight.piece = channel.allocate_down(part.bytes(), count_ == 0);
-    if (!flight.piece.ok()) return false;
-    flight.slot = channel.replies().acquire();
-    if (flight.slot == protocol::kNoReply) {
-      channel.release_down(flight.piece);
-      return false;
-    }
-    auto args = staged_args<wire::RectFromDeviceArgs>(from_, part, stream_);
-    args.slab_offset = flight.piece.offset;
-    session_.pace(stream_);
-    std::lock_guard lock(channel.lock());
-    if (session_.post_locked(context_, Op::kRectFromDevice, args, {}, flight.slot, &stream_) == 0) {
-      channel.replies().release(flight.slot);
-      channel.release_down(flight.piece);
-      return false;
-    }
-    flights_[(first_ + count_++) % kFlights] = flight;
-    return true;
-  }
-
-  void finish_oldest() {
-    const Flight flight = flights_[first_];
-    first_ = (first_ + 1) % kFlights;
-    --count_;
-    protocol::Reply reply;
-    const CUresult result = session_.finish(flight.slot, &reply);
-    if (result == CUDA_SUCCESS)
-      unpack(to_, session_.channel().down_slab().data() + flight.piece.offset, flight.part);
-    else if (result_ == CUDA_SUCCESS)
-      result_ = result;
-    session_.channel().release_down(flight.piece);
-  }
-
-  Session& session_;
-  Context* context_;
-  const RectEnd& from_;
-  const RectSide& to_;
-  const StreamRef& stream_;
-  Flight flights_[kFlights];
-  uint32_t first_ = 0, count_ = 0;
-  CUresult result_ = CUDA_SUCCESS;
-};
 
 }  // namespace
 
@@ -174,7 +94,7 @@ RectEnd RectEnd::at(uint64_t dx, uint64_t dy, uint64_t dz) const {
 
 CUresult stage_rect_to_device(Session& session, Context* context, const RectEnd& to,
                               const RectCopy& rect, const StreamRef& stream) {
-  session.stats().bytes_to_device += rect.bytes();
+  session.stats().add(&Stats::bytes_to_device, rect.bytes());
   const bool sent = each_piece(
       rect, piece_bytes(session.channel().up_slab().size()),
       [&](uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth) {
@@ -185,14 +105,17 @@ CUresult stage_rect_to_device(Session& session, Context* context, const RectEnd&
 
 CUresult stage_rect_from_device(Session& session, Context* context, const RectEnd& from,
                                 const RectCopy& rect, const StreamRef& stream) {
-  session.stats().bytes_from_device += rect.bytes();
-  Download download(session, context, from, rect.to, stream);
+  session.stats().add(&Stats::bytes_from_device, rect.bytes());
+  const auto take = [&](const Part& part, const std::byte* slab) { unpack(rect.to, slab, part); };
+  auto flights = flights_of<Part>(session, context, stream, take);
   const bool asked = each_piece(
       rect, piece_bytes(session.channel().down_slab().size()),
       [&](uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth) {
-        return download.start({x, y, z, width, height, depth});
+        const Part part{x, y, z, width, height, depth};
+        return flights.add(Op::kRectFromDevice,
+                           staged_args<wire::RectFromDeviceArgs>(from, part, stream), part);
       });
-  const CUresult result = download.finish();
+  const CUresult result = flights.finish();
   return asked || result != CUDA_SUCCESS ? result : session.lost();
 }
 

@@ -4,6 +4,7 @@
 #define VGPU_SHIM_STATS_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -11,10 +12,11 @@
 
 namespace vgpu::shim {
 
-// Counters; the channel's lock guards them, reading at exit does not matter.
+// Counters: the channel's lock guards those of records, any thread adds to those of bytes. Reading
+// at exit does not matter.
 struct Stats {
   uint64_t records = 0, round_trips = 1, launches = 0;  // attaching is a round trip
-  uint64_t bytes_to_device = 0, bytes_from_device = 0;
+  std::atomic<uint64_t> bytes_to_device{0}, bytes_from_device{0};
   static constexpr uint32_t kOps = 0x1700;
   std::array<uint32_t, kOps> trips_by_op{};
 
@@ -24,6 +26,10 @@ struct Stats {
     if (!waits) return;
     ++round_trips;
     if (const auto number = static_cast<uint32_t>(op); number < kOps) ++trips_by_op[number];
+  }
+  // relaxed: figures for people.
+  void add(std::atomic<uint64_t> Stats::*counter, uint64_t bytes) {
+    (this->*counter).fetch_add(bytes, std::memory_order_relaxed);
   }
   // One JSON object on one line.
   std::string to_json() const;
