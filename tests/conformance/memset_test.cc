@@ -56,5 +56,18 @@ TEST_F(MemsetTest, WrongStream) {
             CUDA_ERROR_INVALID_HANDLE);
 }
 
+// What the host reads in place is filled when a function without a stream returns.
+TEST_F(MemsetTest, FillsHostMemoryBeforeItReturns) {
+  constexpr size_t kWords = size_t{4} << 20;
+  void* host = nullptr;
+  ASSERT_OK(cuMemHostAlloc(&host, kWords * 4, CU_MEMHOSTALLOC_DEVICEMAP));
+  const auto* words = static_cast<const uint32_t*>(host);
+  for (uint32_t value = 1; value <= 5; ++value) {
+    ASSERT_OK(cuMemsetD32_v2(reinterpret_cast<CUdeviceptr>(host), value, kWords));
+    ASSERT_EQ(words[kWords - 1], value);
+  }
+  EXPECT_OK(cuMemFreeHost(host));
+}
+
 }  // namespace
 }  // namespace vgpu::conformance
