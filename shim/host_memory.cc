@@ -5,6 +5,8 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <mutex>
+
 #include "driver_functions.h"
 #include "shim/process.h"
 
@@ -23,20 +25,44 @@ constexpr unsigned kAllocFlags =
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
-// Shows the pages to the worker, which maps them at the same address.
-CUresult show(Session& session, Context* context, const UniqueFd& memory, const HostBlock& block) {
-  static SpinMutex descriptor_order;  // a descriptor and its HostMap go together
-  if (!session.channel().transport().same_address_space()) {
-    descriptor_order.lock();
-    const Status sent = session.channel().transport().send_descriptor(memory.get(), block.address);
-    descriptor_order.unlock();
-    if (!sent.ok()) return session.lost();
-  }
+// Shows the pages to the worker, which maps them at the same address. The worker takes descriptors
+// in the order of the HostMap records, so no other may come between the two.
+CUresult show(Session& session, const UniqueFd& memory, const HostBlock& block) {
+  static SpinMutex descriptor_order;
+  protocol::GuestChannel& channel = session.channel();
   wire::HostMapArgs args;
   args.address = block.address;
   args.bytes = block.mapped_bytes;
   args.flags = block.flags & (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  return session.call(context, Op::kHostMap, args);
+  const uint32_t slot = channel.replies().acquire();
+  if (slot == protocol::kNoReply) return session.lost();
+  uint64_t number = 0;
+  {
+    std::lock_guard in_order(descriptor_order);
+    const bool sent = channel.transport().same_address_space() ||
+                      channel.transport().send_descriptor(memory.get(), block.address).ok();
+    std::lock_guard lock(channel.lock());
+    // In no context: one that ends meanwhile would leave a descriptor without its record.
+    if (sent) number = session.post_locked(nullptr, Op::kHostMap, args, {}, slot, nullptr);
+  }
+  if (number == 0) {
+    channel.replies().release(slot);
+    return session.lost();
+  }
+  protocol::Reply reply;
+  return session.finish(slot, &reply);
+}
+
+// Takes the pages from the worker, which waits for the work that uses them, and from this process.
+CUresult hide(Session& session, Context* context, const HostBlock& block) {
+  CUresult result = CUDA_SUCCESS;
+  if (block.in_place) {
+    wire::HostUnmapArgs args;
+    args.address = block.address;
+    result = session.call(context, Op::kHostUnmap, args);
+  }
+  session.host_memory().unmap(block);
+  return result;
 }
 
 }  // namespace
@@ -53,13 +79,16 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   const Result<UniqueFd> memory = session->host_memory().map(bytes, &block);
   if (!memory.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (session->host_memory().claimed() || session->channel().transport().same_address_space()) {
-    if (CUresult r = show(*session, context, *memory, block); r != CUDA_SUCCESS) {
+    if (CUresult r = show(*session, *memory, block); r != CUDA_SUCCESS) {
       session->host_memory().unmap(block);
       return r;
     }
     block.in_place = true;
   }
-  if (!session->host_memory().add(block)) return CUDA_ERROR_UNKNOWN;
+  if (!session->host_memory().add(block)) {  // the application has registered that place
+    (void)hide(*session, context, block);
+    return CUDA_ERROR_UNKNOWN;
+  }
   *out = reinterpret_cast<void*>(block.address);
   return CUDA_SUCCESS;
 }
@@ -77,14 +106,7 @@ CUresult cuMemFreeHost(void* pointer) {
   if (!session->host_memory().remove(reinterpret_cast<uint64_t>(pointer), false, &block)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  CUresult result = CUDA_SUCCESS;
-  if (block.in_place) {  // the worker waits for the work that uses it
-    wire::HostUnmapArgs args;
-    args.address = block.address;
-    result = session->call(context, Op::kHostUnmap, args);
-  }
-  session->host_memory().unmap(block);
-  return result;
+  return hide(*session, context, block);
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned int flags) {

@@ -12,6 +12,8 @@ namespace vgpu::shim {
 
 Result<UniqueFd> HostMemory::map(uint64_t bytes, HostBlock* block) {
   block->mapped_bytes = (bytes + 4095) & ~uint64_t{4095};
+  Result<UniqueFd> memory = protocol::make_sealed_memory(block->mapped_bytes, "vgpu-host");
+  if (!memory.ok()) return memory;
   uint64_t place = 0;
   if (claimed_) {
     std::unique_lock lock(mutex_);
@@ -26,11 +28,14 @@ Result<UniqueFd> HostMemory::map(uint64_t bytes, HostBlock* block) {
       used_ += block->mapped_bytes;
     }
   }
-  Result<UniqueFd> memory = protocol::make_sealed_memory(block->mapped_bytes, "vgpu-host");
-  if (!memory.ok()) return memory;
   void* at = ::mmap(reinterpret_cast<void*>(place), block->mapped_bytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED | (claimed_ ? MAP_FIXED : 0), memory->get(), 0);
-  if (at == MAP_FAILED) return Status::from_errno(errno, "mmap of host memory");
+  if (at == MAP_FAILED) {
+    const Status failed = Status::from_errno(errno, "mmap of host memory");
+    std::unique_lock lock(mutex_);
+    if (claimed_) returned_.emplace(block->mapped_bytes, place);
+    return failed;
+  }
   block->address = reinterpret_cast<uint64_t>(at);
   block->bytes = bytes;
   return memory;

@@ -145,6 +145,24 @@ TEST_F(ThreadsTest, StreamsAreDestroyedWhileOthersUseThem) {
   EXPECT_OK(cuCtxSynchronize());
 }
 
+// Each allocation goes with a descriptor of its own: those of several threads must not be swapped.
+TEST_F(ThreadsTest, HostMemoryIsMadeByManyAtOnce) {
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      EXPECT_OK(cuCtxSetCurrent(context_));
+      for (uint32_t i = 0; i < 50; ++i) {
+        void* host = nullptr;
+        ASSERT_OK(cuMemHostAlloc(&host, 4096 * (1 + (i + t) % 3), CU_MEMHOSTALLOC_DEVICEMAP));
+        ASSERT_OK(cuMemsetD32_v2(reinterpret_cast<CUdeviceptr>(host), t * 100 + i, 16));
+        EXPECT_EQ(static_cast<uint32_t*>(host)[15], t * 100 + i);
+        ASSERT_OK(cuMemFreeHost(host));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 void take_no_notice(int) {}
 
 TEST_F(ThreadsTest, SignalsInterruptNothing) {
