@@ -164,6 +164,8 @@ CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigne
     return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr || number >= array.shape.levels) return CUDA_ERROR_INVALID_VALUE;
   bool fresh = false;
+  // Nobody else may name the level before the record that makes it.
+  std::lock_guard lock(session->channel().lock());
   const uint64_t id = session->arrays().level(id_of(handle), context, number, &fresh);
   if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   if (fresh) {
@@ -171,7 +173,8 @@ CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigne
     args.array = id;
     args.mipmapped = id_of(handle);
     args.level = number;
-    if (session->post(context, Op::kArrayLevel, args) == 0) return session->lost();
+    if (session->post_locked(context, Op::kArrayLevel, args, {}, protocol::kNoReply, nullptr) == 0)
+      return session->lost();
   }
   *out = handle_of<CUarray>(id);
   return CUDA_SUCCESS;

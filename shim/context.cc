@@ -70,12 +70,13 @@ CUresult synchronize(Session& session, Context* context) {
   return result;
 }
 
-// Ends a life of the primary context: its work is waited for, what was made in it goes.
+// Under primary_lives(): ends a life of the primary context. Its work is waited for, what was made
+// in it goes.
 CUresult reset_primary(Session& session, Context* context) {
   wire::PrimaryResetArgs args;
   args.context = context->id;
   const CUresult result = session.call(nullptr, Op::kPrimaryReset, args);
-  context->active.store(false, std::memory_order_release);
+  session.contexts().set_active(context, false);
   {
     std::lock_guard lock(session.channel().lock());
     session.forget_bound();
@@ -107,7 +108,7 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
     session->contexts().release_slot(context);
     return r;
   }
-  context->active.store(true, std::memory_order_release);
+  session->contexts().set_active(context, true);
   push_current_context(context);
   *out = context->handle();
   return CUDA_SUCCESS;
@@ -130,16 +131,17 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::unique_lock lock(session->contexts().mutex());
-  if (context->retains++ == 0) {
+  std::lock_guard life(session->contexts().primary_lives());
+  if (context->retains == 0) {
     wire::PrimaryRetainArgs args;
     args.context = context->id;
     args.device = static_cast<uint32_t>(device);
     args.flags = context->flags.load(std::memory_order_relaxed);
     args.slot = context->slot;
-    session->post(nullptr, Op::kPrimaryRetain, args);
-    context->active.store(true, std::memory_order_release);
+    if (session->post(nullptr, Op::kPrimaryRetain, args) == 0) return session->lost();
+    session->contexts().set_active(context, true);
   }
+  ++context->retains;
   *out = context->handle();
   return CUDA_SUCCESS;
 }
@@ -148,11 +150,9 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Session* session;
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
-  {
-    std::unique_lock lock(session->contexts().mutex());
-    if (context->retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--context->retains != 0) return CUDA_SUCCESS;
-  }
+  std::lock_guard life(session->contexts().primary_lives());
+  if (context->retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--context->retains != 0) return CUDA_SUCCESS;
   return reset_primary(*session, context);
 }
 
@@ -160,11 +160,9 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   Session* session;
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
+  std::lock_guard life(session->contexts().primary_lives());
   if (!context->active.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  {
-    std::unique_lock lock(session->contexts().mutex());
-    context->retains = 0;
-  }
+  context->retains = 0;
   return reset_primary(*session, context);
 }
 
@@ -211,8 +209,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   Context* context = session->contexts().find(handle);
   if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->active.exchange(false, std::memory_order_acq_rel))
-    return CUDA_ERROR_INVALID_CONTEXT;
+  if (!session->contexts().set_active(context, false)) return CUDA_ERROR_INVALID_CONTEXT;
   wire::ContextDestroyArgs args;
   args.context = context->id;
   const CUresult result = session->call(nullptr, Op::kContextDestroy, args);

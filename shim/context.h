@@ -5,7 +5,9 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "base/slot_map.h"
@@ -44,8 +46,11 @@ class ContextTable {
   // A fresh id for cuCtxGetId, cuStreamGetId.
   uint64_t next_unique_id() { return unique_ids_.fetch_add(1, std::memory_order_relaxed); }
   // Number of contexts that are active.
-  uint32_t active_count() const;
-  SpinMutex& mutex() { return mutex_; }
+  uint32_t active_count() const { return active_.load(std::memory_order_relaxed); }
+  // Begins or ends a life of a context. Whether it was active.
+  bool set_active(Context* context, bool active);
+  // Guards the retains of primary contexts and one life of each against the next.
+  std::mutex& primary_lives() { return primary_lives_; }
 
  private:
   Context* add(CUdevice device, uint32_t slot);
@@ -55,6 +60,8 @@ class ContextTable {
   std::vector<Context*> primaries_;
   uint64_t slots_taken_ = 0;
   std::atomic<uint64_t> unique_ids_{1};
+  std::atomic<uint32_t> active_{0};
+  std::mutex primary_lives_;
 };
 
 // What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when

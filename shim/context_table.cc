@@ -74,12 +74,10 @@ void ContextTable::release_slot(Context* context) {
   slots_taken_ &= ~(uint64_t{1} << context->slot);
 }
 
-uint32_t ContextTable::active_count() const {
-  uint32_t count = 0;
-  contexts_.for_each([&](uint64_t, const Context& context) {
-    if (context.active.load(std::memory_order_relaxed)) ++count;
-  });
-  return count;
+bool ContextTable::set_active(Context* context, bool active) {
+  const bool before = context->active.exchange(active, std::memory_order_acq_rel);
+  if (before != active) active_.fetch_add(active ? 1u : ~0u, std::memory_order_relaxed);
+  return before;
 }
 
 void set_thread_end_hook(ThreadEndHook hook) {

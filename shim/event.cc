@@ -75,7 +75,11 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
   wire::EventCreateArgs args;
   args.event = id;
   args.flags = flags;
-  if (session->post(context, Op::kEventCreate, args) == 0) return session->lost();
+  if (session->post(context, Op::kEventCreate, args) == 0) {
+    std::unique_lock lock(session->objects);
+    session->events.remove(id);
+    return session->lost();
+  }
   *handle = handle_of<CUevent>(id);
   return CUDA_SUCCESS;
 }

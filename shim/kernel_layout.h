@@ -48,7 +48,8 @@ struct Module {
   uint64_t library = 0;        // of a module that cuLibraryGetModule made
   std::vector<Kernel> kernels;
   std::map<std::string, uint32_t, std::less<>> index;
-  std::map<std::string, Global, std::less<>> globals;  // under Session::objects
+  // By context, of which a library has several, and name; under Session::objects.
+  std::map<uint64_t, std::map<std::string, Global, std::less<>>> globals;
 };
 
 // A CUfunction or CUkernel.

@@ -24,8 +24,10 @@ using shim::load_file;
 using shim::load_image;
 using shim::LoadOptions;
 using shim::Module;
+using shim::param_info;
 using shim::read_options;
 using shim::Session;
+using shim::set_cache_config;
 using shim::set_function_attribute;
 using shim::unload;
 
@@ -135,6 +137,7 @@ CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count, CUlibr
   const auto total = std::min(count, static_cast<unsigned>(library->kernels.size()));
   for (unsigned i = 0; i < total; ++i) {
     kernels[i] = handle_of<CUkernel>(function_handle(*session, library, id_of(handle), i, true));
+    if (kernels[i] == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return CUDA_SUCCESS;
 }
@@ -211,10 +214,7 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, siz
   Session* session;
   Function* kernel;
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
-  if (offset == nullptr || index >= kernel->kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = kernel->kernel->params[index].offset;
-  if (bytes != nullptr) *bytes = kernel->kernel->params[index].bytes;
-  return CUDA_SUCCESS;
+  return param_info(*kernel, index, offset, bytes);
 }
 
 CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel handle,
@@ -246,14 +246,7 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
   Context* context = context_for(*session, device);
   if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-    return CUDA_ERROR_INVALID_VALUE;
-  wire::FunctionSetCacheConfigArgs args;
-  args.module = kernel->module;
-  args.index = kernel->index;
-  args.config = static_cast<uint32_t>(config);
-  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS
-                                                                        : session->lost();
+  return set_cache_config(*session, context, kernel, config);
 }
 
 }  // namespace vgpu::driver

@@ -25,9 +25,11 @@ using shim::load_file;
 using shim::load_image;
 using shim::LoadOptions;
 using shim::Module;
+using shim::param_info;
 using shim::Process;
 using shim::read_options;
 using shim::Session;
+using shim::set_cache_config;
 using shim::set_function_attribute;
 using shim::unload;
 
@@ -135,6 +137,7 @@ CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int count, C
   for (unsigned i = 0; i < total; ++i) {
     functions[i] =
         handle_of<CUfunction>(function_handle(*session, module, id_of(handle), i, false));
+    if (functions[i] == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return CUDA_SUCCESS;
 }
@@ -172,14 +175,7 @@ CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-    return CUDA_ERROR_INVALID_VALUE;
-  wire::FunctionSetCacheConfigArgs args;
-  args.module = function->module;
-  args.index = function->index;
-  args.config = static_cast<uint32_t>(config);
-  return session->post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS
-                                                                        : session->lost();
+  return set_cache_config(*session, context, function, config);
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
@@ -224,11 +220,7 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, siz
   Context* context;
   Function* function;
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
-  if (offset == nullptr || index >= function->kernel->params.size())
-    return CUDA_ERROR_INVALID_VALUE;
-  *offset = function->kernel->params[index].offset;
-  if (bytes != nullptr) *bytes = function->kernel->params[index].bytes;
-  return CUDA_SUCCESS;
+  return param_info(*function, index, offset, bytes);
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {

@@ -193,8 +193,9 @@ void unload(Session& session, Module* module) {
     if (kernel.function_id != 0) session.functions.remove(kernel.function_id);
     if (kernel.kernel_id != 0) session.kernels.remove(kernel.kernel_id);
   }
-  for (const auto& [name, global] : module->globals)
-    session.memory().remove_foreign(global.address);
+  for (const auto& [owner, globals] : module->globals) {
+    for (const auto& [name, global] : globals) session.memory().remove_foreign(global.address);
+  }
   const uint64_t id = module->id;
   if (!session.modules.remove(id)) session.libraries.remove(id);
 }
@@ -214,7 +215,8 @@ void forget_modules(Session& session, Context* context) {
       session.modules.remove(id);
     }
     // Variables of libraries are a context's own: they are asked for again in the next one.
-    session.libraries.for_each([](uint64_t, Module& library) { library.globals.clear(); });
+    session.libraries.for_each(
+        [&](uint64_t, Module& library) { library.globals.erase(context->id); });
   }
 }
 
@@ -241,12 +243,14 @@ Module* find_module(Session& session, CUmodule handle) {
 CUresult find_global(Session& session, Context* context, Module* module, const char* name,
                      CUdeviceptr* address, size_t* bytes) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t owner = module->context != nullptr ? module->context->id : context->id;
   Global global;
   bool known;
   {
     std::unique_lock lock(session.objects);
-    const auto it = module->globals.find(std::string_view(name));
-    known = it != module->globals.end();
+    const auto& globals = module->globals[owner];
+    const auto it = globals.find(std::string_view(name));
+    known = it != globals.end();
     if (known) global = it->second;
   }
   if (!known) {
@@ -259,9 +263,9 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
         session.ask(context, Op::kModuleGlobal, args, &answer, std::as_bytes(std::span(text)));
     if (result != CUDA_SUCCESS) return result;
     global = {answer.address, answer.bytes};
-    session.memory().add_foreign(global.address, global.bytes, context->id);
+    session.memory().add_foreign(global.address, global.bytes, owner);
     std::unique_lock lock(session.objects);
-    module->globals.emplace(name, global);
+    module->globals[owner].emplace(name, global);
   }
   if (address != nullptr) *address = global.address;
   if (bytes != nullptr) *bytes = global.bytes;
@@ -283,6 +287,26 @@ CUresult set_function_attribute(Session& session, Context* context, Function* fu
   if (attributes.size() <= static_cast<size_t>(which))
     attributes.resize(static_cast<size_t>(which) + 1);
   attributes[static_cast<size_t>(which)] = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult set_cache_config(Session& session, Context* context, Function* function,
+                          CUfunc_cache config) {
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  wire::FunctionSetCacheConfigArgs args;
+  args.module = function->module;
+  args.index = function->index;
+  args.config = static_cast<uint32_t>(config);
+  return session.post(context, Op::kFunctionSetCacheConfig, args) != 0 ? CUDA_SUCCESS
+                                                                       : session.lost();
+}
+
+CUresult param_info(const Function& function, size_t index, size_t* offset, size_t* bytes) {
+  const auto& params = function.kernel->params;
+  if (offset == nullptr || index >= params.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = params[index].offset;
+  if (bytes != nullptr) *bytes = params[index].bytes;
   return CUDA_SUCCESS;
 }
 

@@ -44,6 +44,9 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
                      CUdeviceptr* address, size_t* bytes);
 CUresult set_function_attribute(Session& session, Context* context, Function* function,
                                 CUfunction_attribute which, int value);
+CUresult set_cache_config(Session& session, Context* context, Function* function,
+                          CUfunc_cache config);
+CUresult param_info(const Function& function, size_t index, size_t* offset, size_t* bytes);
 
 }  // namespace vgpu::shim
 

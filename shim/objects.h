@@ -53,7 +53,7 @@ struct Context {
   bool primary = false;
   std::atomic<bool> active{false};  // false: primary not retained, or destroyed
   std::atomic<uint32_t> flags{0};
-  uint32_t retains = 0;           // primary; under Contexts' lock
+  uint32_t retains = 0;           // primary; under ContextTable::primary_lives
   std::atomic<uint32_t> uses{1};  // created: cuCtxAttach, cuCtxDetach
   uint64_t unique_id = 0;         // cuCtxGetId; a new one for every life
   Progress progress;              // everything in this context

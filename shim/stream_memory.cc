@@ -71,7 +71,6 @@ CUresult run(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* pa
     args.value = operations[i].value;
     args.operation = static_cast<uint32_t>(operations[i].operation);
     args.condition = operations[i].condition;
-    session->pace(stream);
     if (session->post(context, Op::kStreamMemory, args, {}, &stream) == 0) return session->lost();
   }
   return CUDA_SUCCESS;

@@ -66,14 +66,19 @@ CUresult create_stream(Session& session, Context* context, uint32_t flags, int p
     made->unique_id = session.contexts().next_unique_id();
     *stream = made;
   }
-  if (per_thread || (flags & CU_STREAM_NON_BLOCKING) != 0) {
-    context->unordered_streams.fetch_add(1, std::memory_order_relaxed);
-  }
   wire::StreamCreateArgs args;
   args.stream = id;
   args.flags = flags;
   args.priority = priority;
-  return session.post(context, Op::kStreamCreate, args) != 0 ? CUDA_SUCCESS : session.lost();
+  if (session.post(context, Op::kStreamCreate, args) == 0) {
+    std::unique_lock lock(session.objects);
+    session.streams.remove(id);
+    return session.lost();
+  }
+  if (per_thread || (flags & CU_STREAM_NON_BLOCKING) != 0) {
+    context->unordered_streams.fetch_add(1, std::memory_order_relaxed);
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult destroy_stream(Session& session, Stream* stream) {
