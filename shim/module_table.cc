@@ -88,7 +88,9 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
   if (result != CUDA_SUCCESS && !log.empty())
     log_line(LogLevel::kError, "image refused: %s", log.c_str());
   if (result != CUDA_SUCCESS || whole) return result;
-  return fetch_layout(session, context, args.module, answer.layout_bytes, layout);
+  const CUresult fetched = fetch_layout(session, context, args.module, answer.layout_bytes, layout);
+  if (fetched != CUDA_SUCCESS) layout->clear();  // loaded, but not to be used
+  return CUDA_SUCCESS;
 }
 
 uint64_t insert_module(Session& session, Context* context) {
@@ -160,7 +162,10 @@ CUresult load_image(Session& session, Context* context, const void* image,
   if (result == CUDA_SUCCESS) result = load_uploaded(session, where, args, options, &layout);
   Module* module =
       context != nullptr ? session.modules.find(handle) : session.libraries.find(handle);
-  if (result == CUDA_SUCCESS && !read_layout(layout, module)) result = CUDA_ERROR_UNKNOWN;
+  if (result == CUDA_SUCCESS && !read_layout(layout, module)) {
+    unload(session, module);  // the worker has it
+    return CUDA_ERROR_UNKNOWN;
+  }
   if (result != CUDA_SUCCESS) {
     remove_module(session, handle);
     return result;

@@ -13,7 +13,7 @@
 
 namespace vgpu::shim {
 
-// Type tags inside handles; the worker sees them too (REMOTING: ids are minted by the guest).
+// Type tags inside handles; the worker sees them too, as the guest mints all ids.
 enum HandleTag : uint64_t {
   kContextTag = 1,
   kStreamTag = 2,
@@ -22,7 +22,6 @@ enum HandleTag : uint64_t {
   kLibraryTag = 5,
   kFunctionTag = 6,  // never on the wire
   kKernelTag = 7,    // never on the wire
-  kUploadTag = 8,
   kArrayTag = 9,
   kMipmappedArrayTag = 10,
 };

@@ -16,7 +16,6 @@ enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kBackedC
 
 enum class SessionState : uint32_t {
   kRunning = 0,  // zeroed memory is a running session
-  kEnding = 1,   // the server drains: no new work is taken
   kFailed =
       2,  // a rule was broken or the worker gave up; session_error is the answer to every call
 };

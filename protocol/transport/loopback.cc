@@ -16,10 +16,9 @@ namespace {
 
 class Loopback final : public Transport {
  public:
-  Loopback(Role role, std::shared_ptr<Mapping> memory, const ChannelSizes& sizes, UniqueFd socket)
-      : role_(role), memory_(std::move(memory)), sizes_(sizes), socket_(std::move(socket)) {}
+  Loopback(std::shared_ptr<Mapping> memory, const ChannelSizes& sizes, UniqueFd socket)
+      : memory_(std::move(memory)), sizes_(sizes), socket_(std::move(socket)) {}
 
-  Role role() const override { return role_; }
   std::span<std::byte> memory() const override { return memory_->bytes(); }
   const ChannelSizes& sizes() const override { return sizes_; }
   // The peer's end of the pair closes when it is destroyed, as a process's would.
@@ -33,7 +32,6 @@ class Loopback final : public Transport {
   }
 
  private:
-  Role role_;
   std::shared_ptr<Mapping> memory_;
   ChannelSizes sizes_;
   UniqueFd socket_;
@@ -51,8 +49,8 @@ Result<LoopPair> make_loop(const ChannelSizes& sizes) {
   }
   auto shared = std::make_shared<Mapping>(std::move(memory).value());
   LoopPair pair;
-  pair.guest = std::make_unique<Loopback>(Role::kGuest, shared, sizes, UniqueFd(sockets[0]));
-  pair.worker = std::make_unique<Loopback>(Role::kWorker, shared, sizes, UniqueFd(sockets[1]));
+  pair.guest = std::make_unique<Loopback>(shared, sizes, UniqueFd(sockets[0]));
+  pair.worker = std::make_unique<Loopback>(shared, sizes, UniqueFd(sockets[1]));
   return pair;
 }
 

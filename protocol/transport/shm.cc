@@ -16,13 +16,9 @@ namespace {
 
 class SharedMemory final : public Transport {
  public:
-  SharedMemory(Role role, UniqueFd connection, Mapping memory, const ChannelSizes& sizes)
-      : role_(role),
-        connection_(std::move(connection)),
-        memory_(std::move(memory)),
-        sizes_(sizes) {}
+  SharedMemory(UniqueFd connection, Mapping memory, const ChannelSizes& sizes)
+      : connection_(std::move(connection)), memory_(std::move(memory)), sizes_(sizes) {}
 
-  Role role() const override { return role_; }
   std::span<std::byte> memory() const override { return memory_.bytes(); }
   const ChannelSizes& sizes() const override { return sizes_; }
   int liveness_fd() const override { return connection_.get(); }
@@ -35,7 +31,6 @@ class SharedMemory final : public Transport {
   }
 
  private:
-  Role role_;
   UniqueFd connection_;
   Mapping memory_;
   ChannelSizes sizes_;
@@ -81,8 +76,8 @@ Result<std::unique_ptr<Transport>> make_shm(Role role, UniqueFd connection, int 
   if (role == Role::kGuest && ::madvise(memory->data(), memory->size(), MADV_DONTFORK) != 0) {
     return Status::from_errno(errno, "MADV_DONTFORK");
   }
-  return std::unique_ptr<Transport>(std::make_unique<SharedMemory>(
-      role, std::move(connection), std::move(memory).value(), sizes));
+  return std::unique_ptr<Transport>(
+      std::make_unique<SharedMemory>(std::move(connection), std::move(memory).value(), sizes));
 }
 
 }  // namespace vgpu::protocol

@@ -24,19 +24,16 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual Role role() const = 0;
   virtual std::span<std::byte> memory() const = 0;
   virtual const ChannelSizes& sizes() const = 0;
 
-  // Polls as hung up (POLLHUP, or readable with end of file) when the peer is gone; -1 when there
-  // is no such thing (loop). Borrowed.
+  // Polls as hung up (POLLHUP, or readable with end of file) when the peer is gone. Borrowed.
   virtual int liveness_fd() const = 0;
 
   // Whether a pointer means the same on both sides (loop: guest and worker are one process).
   virtual bool same_address_space() const = 0;
 
   // A descriptor beside the channel, with a number that says what it is for (HostMap: the address).
-  // kNotSupported where descriptors cannot travel.
   virtual Status send_descriptor(int fd, uint64_t tag) = 0;
   // The next descriptor that the peer sent; waits up to timeout_ms (< 0: no limit).
   virtual Result<std::pair<UniqueFd, uint64_t>> receive_descriptor(int timeout_ms) = 0;

@@ -79,7 +79,6 @@ class DeviceMemory {
 
   uint64_t total() const { return options_.grant; }
   uint64_t used();
-  void reset_after_fork() { mutex_.reset_after_fork(); }
 
  private:
   struct Batch {  // blocks freed together, oldest first
