@@ -80,8 +80,8 @@ Emitter::Value* Emitter::in_constants(Value* v, bool constants) {
     return inside;
   }
   for (const auto& [name, variable] : kernel_.module->variables) {
-    const uint64_t at = variable.space == ptx::Space::kConst && resolver_ ? resolver_(name) : 0;
-    if (at != 0) add(i64(at), variable.bytes);
+    const bool constant = variable.space == ptx::Space::kConst;
+    if (constant && resolver_ && resolver_(name) != 0) add(global_address(name), variable.bytes);
   }
   return inside;
 }

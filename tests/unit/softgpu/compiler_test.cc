@@ -237,6 +237,42 @@ TEST(Compiling, CodeFromTheDiskServesOtherAddresses) {
   EXPECT_FALSE(other->readiness.ready()) << "another shape of block is another variant";
 }
 
+// out = whether the address in `counter` lies in the module's constants
+constexpr char kAsking[] = R"(
+.const .align 4 .u32 table = 5;
+.visible .global .align 8 .u64 counter;
+.visible .entry asking(.param .u64 out)
+{
+  .reg .pred %p;
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.global.u64 %rd1, [counter];
+  isspacep.const %p, %rd1;
+  selp.u32 %r1, 1, 0, %p;
+  ld.param.u64 %rd2, [out];
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+)";
+
+TEST(Compiling, CodeFromTheDiskKnowsWhereConstantsLie) {
+  uint32_t first = 5, second = 5;
+  for (uint32_t* table : {&first, &second}) {
+    uint64_t where = 0;
+    const auto code = LoadedCode::load(parse(kAsking), [&](std::string_view name) {
+      return reinterpret_cast<uint64_t>(name == "table" ? static_cast<void*>(table) : &where);
+    });
+    Diagnostic error;
+    const CompiledKernel* const kernel = code->compile(0, {1, 1, 1}, &error);
+    ASSERT_NE(kernel, nullptr) << error.text;
+    const BusyCompilers stored;
+    where = reinterpret_cast<uint64_t>(table);
+    EXPECT_EQ(run_once(*kernel), 1u);
+    where = reinterpret_cast<uint64_t>(table == &first ? &second : &first);
+    EXPECT_EQ(run_once(*kernel), 0u);
+  }
+}
+
 // An unsigned 32-bit index that wraps inside a warp, widened in three ways: lanes behind the wrap
 // are at the start of the array, not 16 GiB behind it.
 constexpr char kWrapping[] = R"(
