@@ -95,7 +95,7 @@ void lower_branch_tables(Function* f) {
     }
     Instruction plain = in;
     plain.guard = -1;
-    const std::string over = "$table" + std::to_string(++skips);
+    const std::string over = make::hidden("table", ++skips);
     if (in.guard >= 0) {
       Instruction skip = in;
       skip.guard_negated = !skip.guard_negated;

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "softgpu/passes/instruction_builder.h"
+
 namespace vgpu::softgpu {
 namespace {
 
@@ -67,8 +69,8 @@ class Inliner {
   }
 
   bool expand_body(const Instruction& call, const Function& callee, int depth) {
-    const std::string prefix = "$" + std::to_string(++copies_) + "$";
-    const std::string end = prefix + "end";
+    const std::string prefix = make::hidden("copy", ++copies_);
+    const std::string end = make::hidden("end");
     std::map<std::string, std::string> names;
     bind(callee.params, call.operands[2].elements, &names);
     bind(callee.returns, call.operands[0].elements, &names);
@@ -84,12 +86,12 @@ class Inliner {
     }
     for (const auto& [label, prototype] : callee.prototypes)
       caller_->prototypes[prefix + label] = prototype;
-    if (call.guard >= 0) emit_branch(call, end, !call.guard_negated);
+    if (call.guard >= 0) emit_branch(call, prefix + end, !call.guard_negated);
     copy_arguments(call, callee, base);
     std::vector<Instruction> body;
-    for (const Instruction& in : callee.body) body.push_back(rewrite(in, base, prefix, end, names));
+    for (const Instruction& in : callee.body) body.push_back(rewrite(in, base, prefix, prefix + end, names));
     std::map<std::string, int> labels = callee.labels;
-    labels["end"] = static_cast<int>(body.size());
+    labels[end] = static_cast<int>(body.size());
     const bool ok =
         expand(body, labels, depth + 1, [&](const std::string& l) { return prefix + l; });
     copy_results(call, callee, base);

@@ -10,6 +10,13 @@
 
 namespace vgpu::softgpu::make {
 
+// A name that no PTX text can hold: labels and prefixes that passes make clash with no label of the
+// program's own.
+inline std::string hidden(const std::string& text) { return "<" + text + ">"; }
+inline std::string hidden(const std::string& text, int number) {
+  return hidden(text + std::to_string(number));
+}
+
 inline ptx::Operand reg(int r) {
   ptx::Operand o;
   o.kind = ptx::Operand::Kind::kRegister;

@@ -144,7 +144,7 @@ Lowering::Part* Lowering::need(const std::string& name, const Instruction& call)
   }
   auto part = std::make_unique<Part>();
   part->name = name;
-  part->prefix = "$F$" + name + "$";
+  part->prefix = make::hidden("function " + name);
   part->text = *graph_.find(name);
   if (!inline_calls(*kernel_->module, graph_, &part->text, error_)) return nullptr;
   lower_branch_tables(&part->text);
@@ -177,7 +177,7 @@ bool Lowering::lower_function(Part* part) {
         {make::reg(part->base + index), make::address(part->frame_pointer, offset)}, plain);
   }
   if (!lower_body(part, f, live_after_calls(f))) return false;
-  part->labels.emplace(part->body.size(), part->prefix + "return");
+  part->labels.emplace(part->body.size(), part->prefix + make::hidden("return"));
   for (const auto& [index, offset] : part->frame.register_returns) {
     const std::string bits = "b" + std::to_string(f.registers[index].type.bits);
     put("st.local." + bits,
@@ -228,7 +228,7 @@ bool Lowering::lower_instruction(const Function& f, const Instruction& original,
     for (Operand& label : in.operands[1].elements) label.symbol = now_->prefix + label.symbol;
   }
   if (framed && in.opcode == "ret") {
-    put("bra", {make::symbol(now_->prefix + "return")}, in);
+    put("bra", {make::symbol(now_->prefix + make::hidden("return"))}, in);
     return true;
   }
   put_framed(std::move(in));
@@ -258,7 +258,7 @@ bool Lowering::lower_call(const Function& f, const Instruction& guarded, const B
   Callee callee;
   if (!find_callee(f, guarded, &callee)) return false;
   Instruction call = guarded;
-  const std::string over = now_->prefix + "$over" + std::to_string(++labels_);
+  const std::string over = now_->prefix + make::hidden("over", ++labels_);
   if (guarded.guard >= 0) {
     Instruction skip = guarded;
     skip.guard_negated = !skip.guard_negated;
@@ -279,7 +279,7 @@ bool Lowering::lower_call(const Function& f, const Instruction& guarded, const B
   const int id = ++site_count_;
   for (Part* part : callee.parts) part->sites.insert(id);
   jump(call, callee, id);
-  now_->labels.emplace(now_->body.size(), "$back" + std::to_string(id));
+  now_->labels.emplace(now_->body.size(), make::hidden("back", id));
   const int results = fresh("%results", {'b', 64});
   put("frame.u64", {make::reg(results), make::reg(sp_)}, call);
   if (spill_bytes != 0)
@@ -444,7 +444,7 @@ void Lowering::finish_returns() {
     Operand& targets = part->body[part->return_switch].operands[1];
     targets.kind = Operand::Kind::kVector;
     for (int id : part->sites)
-      targets.elements.push_back(make::symbol("$back" + std::to_string(id), id));
+      targets.elements.push_back(make::symbol(make::hidden("back", id), id));
   }
 }
 
@@ -478,9 +478,9 @@ void Lowering::assemble() {
   Instruction plain;
   out_->labels.clear();
   out_->body.push_back(make::instruction("mov.u32", {make::reg(sp_), make::number(0)}, plain));
-  out_->body.push_back(make::instruction("bra", {make::symbol("$kernel")}, plain));
+  out_->body.push_back(make::instruction("bra", {make::symbol(make::hidden("kernel"))}, plain));
   for (Part* part : order) {
-    if (part == parts_[0].get()) part->labels.emplace(0, "$kernel");
+    if (part == parts_[0].get()) part->labels.emplace(0, make::hidden("kernel"));
     for (const auto& [at, label] : part->labels)
       out_->labels[label] = static_cast<int>(out_->body.size() + at);
     std::move(part->body.begin(), part->body.end(), std::back_inserter(out_->body));
