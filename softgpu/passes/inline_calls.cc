@@ -121,6 +121,9 @@ class Inliner {
       from.kind = Operand::Kind::kRegister;
       from.reg = base + register_index(callee, callee.returns[i].name);
       copy(call, call.operands[0].elements[i].reg, from);
+      // Lanes that have skipped the call keep what they had.
+      caller_->body.back().guard = call.guard;
+      caller_->body.back().guard_negated = call.guard_negated;
     }
   }
   static int register_index(const Function& f, const std::string& name) {
