@@ -61,17 +61,18 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   Context& context = *softgpu::context_stack().top();
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, stream_handle);
   if (stream == nullptr || stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  GridManagement& management = context.device().management();
+  const bool at_once = management.nothing_before(*stream->queue);
   auto point = std::make_shared<EventPoint>();
+  if (at_once) {  // before others see it, so that nobody waits for it
+    point->time_ns = monotonic_ns();
+    point->reached.store(1, std::memory_order_release);
+  }
   {
     std::lock_guard<std::mutex> lock(event->mutex);
     event->point = point;
   }
-  GridManagement& management = context.device().management();
-  if (management.nothing_before(*stream->queue)) {
-    point->time_ns = monotonic_ns();
-    point->reached.store(1, std::memory_order_release);
-    return CUDA_SUCCESS;
-  }
+  if (at_once) return CUDA_SUCCESS;
   auto command = std::make_unique<softgpu::Command>();
   command->record = std::move(point);
   management.submit(stream->queue, std::move(command));

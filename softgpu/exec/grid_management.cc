@@ -148,12 +148,21 @@ void GridManagement::drain_ready() {
   }
 }
 
+void GridManagement::unblock(Command* waiter) {
+  if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
+}
+
+void GridManagement::mark_reached(EventPoint& point) {
+  point.time_ns = monotonic_ns();
+  point.reached.store(1, std::memory_order_seq_cst);
+  if (point.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(&point.reached);
+  for (Command* waiter : point.blocked) unblock(waiter);
+  point.blocked.clear();
+}
+
 void GridManagement::finish_front(StreamQueue& queue) {
   std::unique_ptr<Command> command = std::move(queue.commands.front());
   queue.commands.pop_front();
-  const auto unblock = [this](Command* waiter) {
-    if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
-  };
   // Counts before events: whoever has seen a stream's last event finds the stream idle too.
   if (queue.blocking) queue.channel->blocking_outstanding.fetch_sub(1, std::memory_order_release);
   queue.completed.store(command->ordinal, std::memory_order_seq_cst);
@@ -161,14 +170,7 @@ void GridManagement::finish_front(StreamQueue& queue) {
     queue.completion_word.fetch_add(1, std::memory_order_seq_cst);
     futex_wake_all(&queue.completion_word);
   }
-  if (command->record != nullptr) {
-    EventPoint& point = *command->record;
-    point.time_ns = monotonic_ns();
-    point.reached.store(1, std::memory_order_seq_cst);
-    if (point.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(&point.reached);
-    for (Command* waiter : point.blocked) unblock(waiter);
-    point.blocked.clear();
-  }
+  if (command->record != nullptr) mark_reached(*command->record);
   std::erase_if(queue.waiters, [&](const OrdinalWaiter& waiter) {
     if (waiter.ordinal > command->ordinal) return false;
     unblock(waiter.command);
@@ -202,12 +204,7 @@ void GridManagement::reach(EventPoint& point) {
   std::vector<std::unique_ptr<Command>> spent;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    point.time_ns = monotonic_ns();
-    point.reached.store(1, std::memory_order_seq_cst);
-    for (Command* waiter : point.blocked) {
-      if (--waiter->blockers == 0) ready_.push_back(waiter->queue);
-    }
-    point.blocked.clear();
+    mark_reached(point);
     drain_ready();
     spent.swap(spent_);
   }

@@ -56,6 +56,8 @@ class GridManagement {
                 Command* command);
   void order_after_legacy(StreamQueue& queue, Command* command);
   void start_if_ready(StreamQueue& queue);
+  void unblock(Command* waiter);
+  void mark_reached(EventPoint& point);
   void finish_front(StreamQueue& queue);
   void drain_ready();
   bool run_ahead(Command* command);
