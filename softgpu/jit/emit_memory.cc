@@ -185,6 +185,11 @@ void Emitter::store_whole(const Address& a, const std::vector<Value*>& values, c
 }
 
 void Emitter::load(const Instruction& in) {
+  load_parts(in);
+  if (in.has("acquire")) b_.CreateFence(llvm::AtomicOrdering::Acquire);
+}
+
+void Emitter::load_parts(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   Address a = address(in.operands[1], in);

@@ -216,6 +216,7 @@ class Emitter {
     Value* lanes = nullptr;  // <32 x i64> when it is not
   };
   void load(const Instruction&);
+  void load_parts(const Instruction&);
   void store(const Instruction&);
   void prefetch(const Instruction&);
   void fence(const Instruction&);

@@ -89,7 +89,8 @@ class Inliner {
     if (call.guard >= 0) emit_branch(call, prefix + end, !call.guard_negated);
     copy_arguments(call, callee, base);
     std::vector<Instruction> body;
-    for (const Instruction& in : callee.body) body.push_back(rewrite(in, base, prefix, prefix + end, names));
+    for (const Instruction& in : callee.body)
+      body.push_back(rewrite(in, base, prefix, prefix + end, names));
     std::map<std::string, int> labels = callee.labels;
     labels[end] = static_cast<int>(body.size());
     const bool ok =
