@@ -89,7 +89,6 @@ Emitter::Value* Emitter::in_constants(Value* v, bool constants) {
 void Emitter::isspacep(const Instruction& in) {
   Value* v = get(in.operands[1], {'u', 64});
   const bool shared = in.has("shared") || in.has("shared::cta");
-  const size_t field = shared ? offsetof(WarpContext, shared) : offsetof(WarpContext, local);
   if (in.has("const") || in.has("param") || in.has("param::entry"))
     return set(in.operands[0], in_constants(v, in.has("const")));
   if (!shared && !in.has("local") && !in.has("global")) return unsupported(in);
@@ -105,9 +104,14 @@ void Emitter::isspacep(const Instruction& in) {
       context_field(offsetof(WarpContext, total_shared_bytes), int_type(32)), int_type(64));
   const uint64_t slices =
       static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * variant_.lanes;
-  if (!in.has("global")) return set(in.operands[0], inside(field, shared ? window : i64(slices)));
-  Value* other = b_.CreateOr(inside(offsetof(WarpContext, shared), window),
-                             inside(offsetof(WarpContext, local), i64(slices)));
+  if (shared) return set(in.operands[0], inside(offsetof(WarpContext, shared), window));
+  Value* stacks = b_.CreateMul(
+      b_.CreateZExt(context_field(offsetof(WarpContext, stack_bytes), int_type(32)), int_type(64)),
+      i64(variant_.lanes));
+  Value* local = b_.CreateOr(inside(offsetof(WarpContext, local), i64(slices)),
+                             inside(offsetof(WarpContext, stack), stacks));
+  if (in.has("local")) return set(in.operands[0], local);
+  Value* other = b_.CreateOr(inside(offsetof(WarpContext, shared), window), local);
   set(in.operands[0], b_.CreateNot(other));
 }
 
