@@ -62,6 +62,7 @@ void Emitter::slct(const Instruction& in) {
   if (!in.type_from_end(1, &t) || !in.type_from_end(0, &c)) return unsupported(in);
   Value *a = get(in.operands[1], t), *b = get(in.operands[2], t), *v = get(in.operands[3], c);
   unify(&a, &b, &v);
+  if (c.is_float() && in.has("ftz")) v = flush(v);
   Value* zero = llvm::Constant::getNullValue(v->getType());
   Value* p = c.is_float() ? b_.CreateFCmpOGE(v, zero) : b_.CreateICmpSGE(v, zero);
   set(in.operands[0], b_.CreateSelect(p, a, b));

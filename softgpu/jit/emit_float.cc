@@ -90,12 +90,13 @@ Emitter::Value* Emitter::real_element(const Instruction& in, const Type& t, Valu
   const bool small = t.bits == 16, ftz = in.has("ftz");
   if (in.opcode == "neg" || in.opcode == "abs") {
     if (ftz && !small) args[0] = flush(as(args[0], scalar_type(t)));
+    if (ftz && t == Type{'f', 16}) args[0] = flush_half(args[0]);
     return sign_change(in, as(args[0], int_type(t.bits)));
   }
   for (Value*& v : args) {
     if (ftz && t == Type{'f', 16}) v = flush_half(v);
     v = small ? widen_small(v, t) : as(v, scalar_type(t));
-    if (ftz && t.bits == 32) v = flush(v);
+    if (ftz && !small) v = flush(v);
   }
   const std::string mode = direction(in);
   if (small && !mode.empty()) return nullptr;
@@ -111,7 +112,7 @@ Emitter::Value* Emitter::real_element(const Instruction& in, const Type& t, Valu
   if (in.has("relu")) r = rectify(r);
   if (small) r = narrow_small(r, t);
   if (small) return ftz && t.kind == 'f' ? flush_half(r) : r;
-  return ftz && t.bits == 32 ? flush(r) : r;
+  return ftz ? flush(r) : r;
 }
 
 Emitter::Value* Emitter::sign_change(const Instruction& in, Value* bits) {

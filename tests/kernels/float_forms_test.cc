@@ -71,7 +71,10 @@ template <typename T>
 T least_nan(T a, T b, bool most) {
   return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : least(a, b, most);
 }
-float flushed(float v) { return std::abs(v) < 0x1p-126f ? std::copysign(0.0f, v) : v; }
+template <typename T>
+T flushed(T v) {
+  return std::abs(v) < std::numeric_limits<T>::min() ? std::copysign(T(0), v) : v;
+}
 template <typename T>
 T clamped(T v) {
   return v > 0 ? (v < 1 ? v : 1) : 0;
@@ -97,6 +100,7 @@ TEST(FloatForms, ExtremesKnowNaNAndTheSignOfZero) {
 
 TEST(FloatForms, FlushAndSaturate) {
   using F = float;
+  using D = double;
   check(
       {binary<F, F, F>("add.ftz.f32", [](F a, F b) { return flushed(flushed(a) + flushed(b)); }),
        binary<F, F, F>("mul.rn.ftz.f32", [](F a, F b) { return flushed(flushed(a) * flushed(b)); }),
@@ -107,6 +111,8 @@ TEST(FloatForms, FlushAndSaturate) {
            "fma.rn.ftz.f32",
            [](F a, F b, F c) { return flushed(std::fma(flushed(a), flushed(b), flushed(c))); }),
        unary<F, F>("abs.ftz.f32", [](F a) { return std::abs(flushed(a)); }),
+       unary<D, D>("rcp.approx.ftz.f64", [](D a) { return flushed(1 / flushed(a)); }),
+       unary<D, D>("rsqrt.approx.ftz.f64", [](D a) { return 1 / std::sqrt(flushed(a)); }),
        unary<F, F>("neg.f32", [](F a) { return -a; }),
        binary<bool, F, F>("setp.lt.ftz.f32", [](F a, F b) { return flushed(a) < flushed(b); }),
        binary<bool, F, F>("setp.neu.f32", [](F a, F b) { return !(a == b); }),

@@ -124,9 +124,14 @@ TEST(HalfForms, FlushTakesSubnormalsOfHalves) {
   auto flushed = [](Half h) {
     return (h.bits & 0x7c00) == 0 ? Half{static_cast<uint16_t>(h.bits & 0x8000)} : h;
   };
-  check({binary<Half, Half, Half>("mul.ftz.f16", [flushed](Half a, Half b) {
-    return flushed(encoded<Half>(value(flushed(a)) * value(flushed(b))));
-  })});
+  auto neg = [flushed](Half a) { return Half{static_cast<uint16_t>(flushed(a).bits ^ 0x8000)}; };
+  auto abs = [flushed](Half a) { return Half{static_cast<uint16_t>(flushed(a).bits & 0x7fff)}; };
+  check({binary<Half, Half, Half>("mul.ftz.f16",
+                                  [flushed](Half a, Half b) {
+                                    return flushed(
+                                        encoded<Half>(value(flushed(a)) * value(flushed(b))));
+                                  }),
+         unary<Half, Half>("neg.ftz.f16", neg), unary<Half, Half>("abs.ftz.f16", abs)});
 }
 
 TEST(HalfForms, ApproximationsAreWithinTwoUnits) {

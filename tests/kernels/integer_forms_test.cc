@@ -284,6 +284,8 @@ TEST(IntegerForms, Selections) {
       {ternary<U, U, U, bool>("selp.b32", [](U a, U b, bool p) { return p ? a : b; }),
        ternary<U, U, U, S>("slct.u32.s32", [](U a, U b, S c) { return c >= 0 ? a : b; }),
        ternary<U, U, U, float>("slct.u32.f32", [](U a, U b, float c) { return c >= 0 ? a : b; }),
+       ternary<U, U, U, float>("slct.ftz.u32.f32",
+                               [](U a, U b, float c) { return c > -0x1p-126f ? a : b; }),
        binary<bool, S, S>("setp.le.s32", [](S a, S b) { return a <= b; }),
        binary<bool, U, U>("setp.hi.u32", [](U a, U b) { return a > b; }),
        ternary<bool, U, U, bool>("setp.eq.and.u32", [](U a, U b, bool c) { return a == b && c; }),
