@@ -20,7 +20,7 @@ void Emitter::async_copy(const Instruction& in) {
     // The copies before are done: without .noinc the arrival undoes its own increment.
     if (in.has("noinc"))
       mbarrier_call(static_cast<uint32_t>(MbarrierOp::kArrive),
-                    place_in(in.operands[0], in.has("shared") || in.has("shared::cta")), i64(1));
+                    place_in(in.operands[0], in.in_shared()), i64(1));
     return;
   }
   if (in.operands.size() < 3 || in.operands[2].kind != Operand::Kind::kInteger)
@@ -51,7 +51,8 @@ void Emitter::bulk_copy(const Instruction& in) {
     if (m == "global") shared.push_back(false);
     if (m.rfind("shared", 0) == 0) shared.push_back(true);
   }
-  if (shared.size() < 2 || in.has("multicast::cluster")) return unsupported(in);
+  if (shared.size() < 2 || in.has("multicast::cluster") || in.has("cp_mask"))
+    return unsupported(in);
   Value* size = get(in.operands[2], {'b', 32});
   call_helper("sg_copy_bulk", b_.getVoidTy(),
               {place_in(in.operands[0], shared[0]), place_in(in.operands[1], shared[1]), mask_,
@@ -69,7 +70,7 @@ Emitter::Value* Emitter::mbarrier_call(uint32_t op, Value* addresses, Value* val
 }
 
 void Emitter::mbarrier(const Instruction& in) {
-  const bool shared = in.has("shared") || in.has("shared::cta") || in.has("shared::cluster");
+  const bool shared = in.in_shared();
   const auto& o = in.operands;
   auto run = [&](MbarrierOp op, size_t at, Value* value) {
     return mbarrier_call(static_cast<uint32_t>(op), place_in(o[at], shared), value);

@@ -16,6 +16,7 @@ void Emitter::atomic(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const bool red = in.opcode == "red";
+  if (in.has("async")) return unsupported(in, "reductions that an mbarrier counts");
   AtomicOp op = AtomicOp::kAdd;
   bool found = false;
   for (const std::string& m : in.modifiers) found = found || parse_atomic_op(m, &op);
@@ -51,7 +52,7 @@ Emitter::Value* Emitter::atomic_element(const Instruction& in, const Type& t, At
   if (second == nullptr) second = value;
   Value* addresses = spill(lanes_of(a));
   const uint32_t small = small_atomic(t);
-  const bool in_block = in.has("shared") || in.has("shared::cta");
+  const bool in_block = in.in_shared();
   Value* passed = spill(as(value, int_type(t.bits)));
   if (in.opcode == "red" && in_block && op == AtomicOp::kAdd && t.bits == 32 && !t.is_float() &&
       small == 0) {

@@ -37,7 +37,7 @@ void Emitter::mov(const Instruction& in) {
 void Emitter::cvta(const Instruction& in) {
   const Type t{'u', 64};
   Value* v = source(in, 1, t);
-  if (in.has("shared") || in.has("shared::cta")) {
+  if (in.in_shared()) {
     Value* window = context_field(offsetof(WarpContext, shared), int_type(64));
     if (is_vector(v)) window = splat(window);
     v = in.has("to") ? b_.CreateSub(v, window) : b_.CreateAdd(v, window);
@@ -89,7 +89,7 @@ Emitter::Value* Emitter::in_constants(Value* v, bool constants) {
 
 void Emitter::isspacep(const Instruction& in) {
   Value* v = get(in.operands[1], {'u', 64});
-  const bool shared = in.has("shared") || in.has("shared::cta");
+  const bool shared = in.in_shared();
   if (in.has("const") || in.has("param") || in.has("param::entry"))
     return set(in.operands[0], in_constants(v, in.has("const")));
   if (!shared && !in.has("local") && !in.has("global")) return unsupported(in);

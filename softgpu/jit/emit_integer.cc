@@ -11,6 +11,7 @@ void Emitter::add_sub(const Instruction& in) {
   if (in.has("cc") || in.opcode == "addc" || in.opcode == "subc") return carry_add_sub(in);
   if (t.is_real()) return real(in);
   if (t.is_pair()) return pair_integers(in, t);
+  if (in.has("sat") && !(t == Type{'s', 32})) return unsupported(in, "only .s32 saturates");
   Value *a = source(in, 1, t), *b = source(in, 2, t);
   unify(&a, &b);
   const bool subtract = in.opcode == "sub";
@@ -55,6 +56,8 @@ void Emitter::multiply(const Instruction& in) {
   const bool adds = in.opcode == "mad" || in.opcode == "mad24";
   if (t.is_real()) return real(in);
   if (in.has("cc") || in.opcode == "madc") return carry_multiply(in);
+  if (in.has("sat") && !(in.has("hi") && t == Type{'s', 32}))
+    return unsupported(in, "only .hi.s32 saturates");
   Value* p = product(in, t);
   if (adds) {
     const Type sum_type = in.has("wide") ? Type{t.kind, static_cast<uint8_t>(t.bits * 2)} : t;

@@ -18,7 +18,7 @@ bool ordered(const ptx::Instruction& in) {
 // Host addresses: shared offsets get the window added, symbols stand for their place.
 Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
   Address a;
-  const bool shared = in.has("shared") || in.has("shared::cta");
+  const bool shared = in.in_shared();
   if (!o.symbol.empty()) {
     Operand s = o;
     s.kind = Operand::Kind::kSymbol;
@@ -217,6 +217,7 @@ void Emitter::load_parts(const Instruction& in) {
 
 void Emitter::store(const Instruction& in) {
   Type t;
+  if (in.has("async")) return unsupported(in, "stores that an mbarrier counts");
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const Address a = address(in.operands[0], in);
   const Operand& from = in.operands[1];

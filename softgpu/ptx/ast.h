@@ -84,6 +84,8 @@ struct Instruction {
   int line = 0;
 
   bool has(const char* modifier) const;
+  // Whether it names shared memory; a cluster is one block, so that its memory is the block's.
+  bool in_shared() const { return has("shared") || has("shared::cta") || has("shared::cluster"); }
   // The n-th modifier that is a type, counted from the end: 0 = the last.
   bool type_from_end(int n, Type* type) const;
 };

@@ -113,6 +113,29 @@ TEST(Kernels, UnknownOpcodeIsADiagnosticWithItsLine) {
   EXPECT_EQ(error.rfind("line 6: ", 0), 0u) << error;
 }
 
+// A module whose kernel `k` has this text, and is run by one warp.
+bool runs(const std::string& text, std::string* error) {
+  const std::string head =
+      ".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry k()\n{\n"
+      ".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n";
+  auto module = TestModule::load(head + text + "\nret;\n}\n", error);
+  return module != nullptr && module->run(0, Lanes::kWarp, Launch{}, error);
+}
+
+TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
+  for (const char* text :
+       {"add.sat.u32 %r1, %r2, %r3;", "sub.sat.s64 %rd1, %rd2, %rd3;",
+        "mad.lo.sat.s32 %r1, %r2, %r3, %r4;",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
+        "[%r1], %r2, [%r3];",
+        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], %r2, %r3;"}) {
+    std::string error;
+    EXPECT_FALSE(runs(text, &error)) << text;
+    EXPECT_NE(error.find("is not supported"), std::string::npos) << text << " " << error;
+  }
+}
+
 TEST(Kernels, AnElementThatDiffersIsSeen) {
   KernelFile file;
   std::string error;
