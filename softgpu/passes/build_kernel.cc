@@ -14,10 +14,13 @@ namespace {
 using ptx::Instruction;
 using ptx::Operand;
 
-bool ends_block(const Instruction& in) {
-  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" ||
-         in.opcode == "switch" || sync_kind(in) == SyncKind::kBarrier;
+// Lanes that run it do not go on behind it.
+bool leaves(const Instruction& in) {
+  static const std::set<std::string> kOpcodes = {"bra", "ret", "exit", "trap", "brkpt", "switch"};
+  return kOpcodes.count(in.opcode) != 0;
 }
+
+bool ends_block(const Instruction& in) { return leaves(in) || sync_kind(in) == SyncKind::kBarrier; }
 
 std::set<size_t> leaders(const ptx::Function& f) {
   std::set<size_t> starts{0};
@@ -56,16 +59,14 @@ void link(Kernel* k, const std::set<size_t>& starts, const std::map<std::string,
   for (size_t b = 0; b < k->blocks.size(); ++b) {
     Block& block = k->blocks[b];
     const Instruction* last = block.code.empty() ? nullptr : &block.code.back();
-    const bool leaves = last != nullptr && last->guard < 0 &&
-                        (last->opcode == "bra" || last->opcode == "ret" || last->opcode == "exit" ||
-                         last->opcode == "trap" || last->opcode == "switch");
+    const bool all_leave = last != nullptr && last->guard < 0 && leaves(*last);
     if (last != nullptr && last->opcode == "bra")
       block.branch = block_at(labels.at(last->operands[0].symbol));
     if (last != nullptr && last->opcode == "switch") {
       for (const Operand& label : last->operands[1].elements)
         block.cases.emplace_back(label.integer, block_at(labels.at(label.symbol)));
     }
-    if (!leaves && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
+    if (!all_leave && b + 1 < k->blocks.size()) block.next = static_cast<int>(b) + 1;
   }
 }
 

@@ -8,14 +8,15 @@ namespace vgpu::softgpu {
 namespace {
 
 InstructionClass memory_class(const ptx::Instruction& in) {
-  if (in.has("shared") || in.has("shared::cta")) return InstructionClass::kShared;
+  if (in.in_shared()) return InstructionClass::kShared;
   if (in.has("local")) return InstructionClass::kLocal;
   if (in.has("param") || in.has("const")) return InstructionClass::kOther;
   return InstructionClass::kGlobal;
 }
 
 InstructionClass class_of(const ptx::Instruction& in) {
-  static const std::set<std::string> kControl = {"bra", "ret", "exit", "brx", "call", "trap"};
+  static const std::set<std::string> kControl = {"bra",    "ret",  "exit", "brx",
+                                                 "switch", "call", "trap", "brkpt"};
   static const std::set<std::string> kWarp = {"shfl",  "vote",       "match",
                                               "redux", "activemask", "elect"};
   const std::string& op = in.opcode;

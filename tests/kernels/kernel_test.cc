@@ -136,6 +136,14 @@ TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
   }
 }
 
+TEST(Kernels, NothingRunsBehindATrap) {
+  for (const char* text : {"trap;\nmov.u32 %r1, 5;", "brkpt;\nmov.u32 %r1, 5;"}) {
+    std::string error;
+    EXPECT_FALSE(runs(text, &error)) << text;
+    EXPECT_EQ(error, "trap") << text;
+  }
+}
+
 TEST(Kernels, AnElementThatDiffersIsSeen) {
   KernelFile file;
   std::string error;
