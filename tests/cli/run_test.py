@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -54,9 +55,12 @@ def missing(folder):
     plain.write_text("text")
     result = run("--no-check", str(plain))
     expect(result.returncode == 126, "a file that is no program: 126", result)
-    result = vgpu("run", "--direct", "ls", VGPU_SOFT_DRIVER="")
-    have = (pathlib.Path(VGPU).parents[1] / "lib/softgpu/libcuda.so.1").exists()
-    expect(have or result.returncode == 125, "no software GPU: 125", result)
+    alone = folder / "alone/bin/vgpu"  # no library is beside it
+    alone.parent.mkdir(parents=True)
+    shutil.copy(VGPU, alone)
+    for option, what in (("--direct", "the software GPU"), ("--no-check", "the guest library")):
+        result = vgpu("run", option, "ls", program=str(alone))
+        expect(result.returncode == 125 and what in result.stderr, f"without {what}: 125", result)
 
 
 def guest_environment(folder):
