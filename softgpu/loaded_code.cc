@@ -186,9 +186,9 @@ bool LoadedCode::State::make(const Variant& variant, const std::string& key,
     *error = {0, 0, "a variable that kernel '" + kernel->name + "' uses has no address"};
     return false;
   }
-  CompileQueue::instance().add([kernel, emitted, code, key] {
-    std::string problem;
-    if (!Engine::instance().generate(emitted.get(), code.get(), &problem)) {
+  CompileQueue::instance().add([kernel, emitted, code, key](bool may_compile) {
+    std::string problem = "the process ends";
+    if (!may_compile || !Engine::instance().generate(emitted.get(), code.get(), &problem)) {
       VGPU_LOG_ERROR("kernel %s cannot be compiled: %s", kernel->name.c_str(), problem.c_str());
       kernel->entry = cannot_run;
       kernel->readiness.set();

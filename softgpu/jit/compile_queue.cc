@@ -26,9 +26,12 @@ CompileQueue::CompileQueue() {
   std::atexit([] { instance().stop(); });
 }
 
-void CompileQueue::add(std::function<void()> job) {
+void CompileQueue::add(Job job) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (stopped_) return;
+  if (stopped_) {
+    lock.unlock();
+    return job(false);
+  }
   jobs_.push_back(std::move(job));
   const int wanted = working_ + static_cast<int>(jobs_.size());
   if (threads_ < Engine::kAtOnceMax && threads_ < wanted) {
@@ -37,10 +40,10 @@ void CompileQueue::add(std::function<void()> job) {
       ++threads_;
   }
   if (threads_ == 0) {
-    std::function<void()> own = std::move(jobs_.back());
+    const Job own = std::move(jobs_.back());
     jobs_.pop_back();
     lock.unlock();
-    own();
+    own(true);
     return;
   }
   added_.notify_one();
@@ -50,11 +53,11 @@ void CompileQueue::loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     added_.wait(lock, [this] { return !jobs_.empty() && !stopped_; });
-    std::function<void()> job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
     ++working_;
     lock.unlock();
-    job();
+    job(true);
     job = nullptr;
     lock.lock();
     if (--working_ == 0) idle_.notify_all();
@@ -64,6 +67,11 @@ void CompileQueue::loop() {
 void CompileQueue::stop() {
   std::unique_lock<std::mutex> lock(mutex_);
   stopped_ = true;
+  std::deque<Job> left;
+  left.swap(jobs_);
+  lock.unlock();
+  for (const Job& job : left) job(false);
+  lock.lock();
   idle_.wait(lock, [this] { return working_ == 0; });
 }
 

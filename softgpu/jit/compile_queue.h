@@ -13,9 +13,11 @@ namespace vgpu::softgpu {
 class CompileQueue {
  public:
   static CompileQueue& instance();
+  // Told whether it may compile; when not, it only tells those who wait for it.
+  using Job = std::function<void(bool may_compile)>;
   // Runs `job` soon, on one of at most Engine::kAtOnceMax threads; on the calling one when the
-  // system gives no thread. Jobs that wait when the process exits never run.
-  void add(std::function<void()> job);
+  // system gives no thread. Jobs that wait when the process exits, or come later, may not compile.
+  void add(Job job);
 
  private:
   CompileQueue();
@@ -24,7 +26,7 @@ class CompileQueue {
 
   std::mutex mutex_;
   std::condition_variable added_, idle_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   int threads_ = 0, working_ = 0;
   bool stopped_ = false;
 };

@@ -136,7 +136,7 @@ class BusyCompilers {
  public:
   BusyCompilers() {
     for (int i = 0; i < Engine::kAtOnceMax; ++i) {
-      CompileQueue::instance().add([gate = gate_] {
+      CompileQueue::instance().add([gate = gate_](bool) {
         ++gate->inside;
         gate->open.wait(false);
       });
@@ -201,6 +201,20 @@ TEST(Compiling, HappensElsewhereAndOtherKernelsDoNotWait) {
   busy.release();
   kernel->readiness.wait();
   EXPECT_EQ(run_once(*kernel), 5u);
+}
+
+// Those who wait for a kernel are told when the process exits before it is compiled.
+TEST(Compiling, JobsThatWaitAtExitAreTold) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto exit_early = [] {
+    new BusyCompilers;
+    CompileQueue::instance().add([](bool may_compile) {
+      std::filesystem::remove_all(cache_folder());
+      std::_Exit(may_compile ? 1 : 7);
+    });
+    std::exit(0);
+  };
+  EXPECT_EXIT(exit_early(), testing::ExitedWithCode(7), "");
 }
 
 TEST(Compiling, UnsupportedInstructionsAreFoundAtOnce) {
