@@ -132,7 +132,6 @@ std::shared_ptr<CompiledKernel> LoadedCode::State::prepare(uint32_t index, const
   if (slot != nullptr) return slot;
   auto kernel = std::make_shared<CompiledKernel>();
   kernel->name = program->kernels()[index].name;
-  kernel->param_bytes = program->kernels()[index].param_bytes;
   const std::string key = key_of(*program, index, variant);
   ObjectCode code;
   if (!key.empty() && from_disk(key, kernel.get(), &code)) {
@@ -178,7 +177,7 @@ bool LoadedCode::State::make(const Variant& variant, const std::string& key,
       Engine::instance().emit(built, variant, resolver, code.get(), error);
   if (emitted == nullptr) return false;
   if (variant.profile) kernel->mix = instruction_mix(built);
-  code->local_bytes = (built.function.local_bytes + 15) / 16 * 16;
+  code->local_bytes = built.function.local_slice();
   code->shared_bytes = built.shared.bytes;
   code->stack_bytes = built.stack_bytes;
   code->stack_dynamic = built.stack_dynamic;

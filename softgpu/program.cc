@@ -26,7 +26,7 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
   }
   info.param_bytes = f.param_bytes;
   info.static_shared_bytes = shared_layout(module, f).bytes;
-  info.local_bytes = (f.local_bytes + 15) / 16 * 16;
+  info.local_bytes = f.local_slice();
   // PTX has as many registers as it likes; a ptxas-like number for occupancy is a fraction of them,
   // within limits.
   const auto declared = static_cast<uint32_t>(f.registers.size());

@@ -124,10 +124,9 @@ struct CompiledKernel {
   std::vector<uint64_t> symbols;  // addresses that the code reads through the warp's context
   std::vector<BlockMix> mix;      // of instrumented kernels only
   std::string name;
-  uint32_t save_bytes = 0;    // room that a suspended warp needs
-  uint32_t shared_bytes = 0;  // static part
-  uint32_t local_bytes = 0;   // per thread
-  uint32_t param_bytes = 0;
+  uint32_t save_bytes = 0;     // room that a suspended warp needs
+  uint32_t shared_bytes = 0;   // static part
+  uint32_t local_bytes = 0;    // per thread
   uint32_t stack_bytes = 0;    // per thread, for calls whose depth is known
   bool stack_dynamic = false;  // recursion or alloca: the context's stack limit on top
 };

@@ -21,7 +21,6 @@ struct CapabilityLimits {
   int blocks_per_sm;
   int shared_per_sm;         // bytes
   int shared_per_block_max;  // bytes, opt-in
-  int cores_per_sm;
 };
 
 struct DeviceConfig {

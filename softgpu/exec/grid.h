@@ -30,7 +30,6 @@ struct Grid {
   std::atomic<uint64_t> remaining{
       0};  // blocks not finished; whoever brings it to 0 completes the command
   int priority = 0;
-  uint64_t age = 0;
   std::unique_ptr<LaunchProfile> profile;  // nullptr: none wanted
   std::atomic<uint64_t> began_ns{0};       // when its first block was handed out; 0 = not yet
   Channel* channel = nullptr;

@@ -21,7 +21,6 @@ void WorkDistributor::add(Grid* grid) {
   const uint64_t blocks = grid->blocks;  // the grid may be gone once the mutex is free
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    grid->age = next_age_++;
     const auto place = std::find_if(active_.begin(), active_.end(), [grid](const Grid* other) {
       return other->priority > grid->priority;
     });

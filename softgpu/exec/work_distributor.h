@@ -47,7 +47,6 @@ class WorkDistributor {
   const uint32_t sms_;
   std::mutex mutex_;
   std::vector<Grid*> active_;  // most urgent first
-  uint64_t next_age_ = 0;
   std::atomic<int> top_priority_{INT_MAX};
   // Partner: wait() raises sleepers_ and then lets the kernel compare word_; add() bumps word_ and
   // then reads sleepers_.

@@ -103,8 +103,7 @@ void Emitter::isspacep(const Instruction& in) {
   };
   Value* window = b_.CreateZExt(
       context_field(offsetof(WarpContext, total_shared_bytes), int_type(32)), int_type(64));
-  const uint64_t slices =
-      static_cast<uint64_t>((kernel_.function.local_bytes + 15) / 16 * 16) * variant_.lanes;
+  const uint64_t slices = uint64_t{kernel_.function.local_slice()} * variant_.lanes;
   if (shared) return set(in.operands[0], inside(offsetof(WarpContext, shared), window));
   Value* stacks = b_.CreateMul(
       b_.CreateZExt(context_field(offsetof(WarpContext, stack_bytes), int_type(32)), int_type(64)),

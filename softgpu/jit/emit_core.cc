@@ -110,7 +110,7 @@ int64_t Emitter::stride_of(const Operand& o) const {
       auto v = kernel_.function.variables.find(o.symbol);
       const bool local =
           v != kernel_.function.variables.end() && v->second.space == ptx::Space::kLocal;
-      return local ? (kernel_.function.local_bytes + 15) / 16 * 16 : 0;
+      return local ? kernel_.function.local_slice() : 0;
     }
     default:
       return Kernel::kNotAffine;

@@ -342,7 +342,6 @@ class Emitter {
   bool guarded_ = false;   // mask_ is narrower than the block's
   int block_ = 0;
   uint32_t save_bytes_max_ = 0, suspension_count_ = 0;
-  std::map<std::pair<size_t, size_t>, llvm::AllocaInst*> slots_;
   std::vector<std::string> symbols_;
   bool failed_ = false;
   Diagnostic error_;

@@ -99,7 +99,7 @@ class Affine {
   Fact of_symbol(const Operand& o) const {
     auto v = k_->function.variables.find(o.symbol);
     if (v == k_->function.variables.end() || v->second.space != ptx::Space::kLocal) return {0, 0};
-    return {static_cast<int64_t>((k_->function.local_bytes + 15) / 16 * 16), 0};
+    return {int64_t{k_->function.local_slice()}, 0};
   }
 
   static Fact sum(const Fact& a, const Fact& b, int64_t sign) {

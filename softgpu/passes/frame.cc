@@ -46,7 +46,7 @@ Frame frame_of(const Function& f) {
   for (const auto& [name, variable] : f.variables) {
     if (variable.space == ptx::Space::kLocal) frame.places[name] = locals + variable.offset;
   }
-  frame.bytes = (locals + f.local_bytes + 15) / 16 * 16;
+  frame.bytes = locals + f.local_slice();
   return frame;
 }
 

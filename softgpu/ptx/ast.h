@@ -32,7 +32,7 @@ struct Type {
 // ".f32" without the dot. False when it is no type.
 bool parse_type(const std::string& text, Type* type);
 
-enum class Space : uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam, kReg };
+enum class Space : uint8_t { kGlobal, kConst, kShared, kLocal, kParam, kReg };
 
 struct Register {
   std::string name;
@@ -110,6 +110,8 @@ struct Function {
   std::map<std::string, std::vector<std::string>> branch_targets;  // also of .calltargets
   std::map<std::string, Prototype> prototypes;
   uint32_t param_bytes = 0, local_bytes = 0;
+  // What one lane's local variables take: the lanes' slices follow each other.
+  uint32_t local_slice() const { return (local_bytes + 15) / 16 * 16; }
   uint32_t max_threads[3] = {}, required_threads[3] = {};
 };
 
