@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <new>
 #include <thread>
 
 #include "protocol/transport/control_socket.h"
@@ -136,7 +139,7 @@ TEST_F(Lifecycle, AMismatchNamesBothSides) {
   EXPECT_NE(refused.status.text().find("server "), std::string::npos) << refused.status.text();
 }
 
-TEST_F(Lifecycle, AKilledGuestGivesItsMemoryBackWithinFiftyMs) {
+TEST_F(Lifecycle, AKilledGuestGivesItsMemoryBackWithinASecond) {
   const pid_t guest = guest_process([] {});
   ASSERT_EQ(guests(), 1u);
   kill(guest, SIGKILL);
@@ -240,6 +243,9 @@ TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
   steady.enter_context();
   const uint64_t base = attachment.reply.device_range.base;
   ASSERT_EQ(steady.map(base, 2 * kMiB), 0);
+  void* shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* rounds = new (shared) std::atomic<uint64_t>(0);  // that victims have gone through whole
   for (int i = 0; i < 24; ++i) {
     const pid_t victim = fork();
     if (victim == 0) {
@@ -251,7 +257,7 @@ TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
         guest.enter_context();
         guest.map(own.reply.device_range.base, 2 * kMiB);
         guest.write_inline(own.reply.device_range.base, "victim");
-        guest.synchronize();
+        if (guest.synchronize() == 0) ++*rounds;
       }
     }
     poll(nullptr, 0, i * 2);
@@ -261,6 +267,8 @@ TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
     steady.write_inline(base, text);
     ASSERT_EQ(steady.read(base, text.size()), text);
   }
+  EXPECT_GT(rounds->load(), 0u) << "nobody was killed in the midst of anything";
+  munmap(shared, 4096);
   EXPECT_TRUE(eventually([&] { return guests() == 1; }));
   EXPECT_EQ(server_.info()->devices[0].granted_bytes, 64 * kMiB);
 }
@@ -297,6 +305,7 @@ TEST_F(Lifecycle, AttachingIsQuickAndHundredGuestsInARowAreServed) {
   }
   std::printf("attach to a waiting worker: %.2f ms at best\n", best);
   RecordProperty("attach_ms", std::to_string(best));
+  EXPECT_LT(best, 1000) << "on a machine that is not overloaded it is a few";
   EXPECT_TRUE(eventually([&] { return guests() == 0; }));
 }
 

@@ -170,11 +170,12 @@ TEST_P(SoftGpu, AGuestThatIsKilledInAKernelGivesEverythingBack) {
     if (!mine.status.ok()) _exit(1);
     Guest guest(mine.channel.get());
     const uint64_t memory = prepare(&guest, mine.reply);
+    if (memory == 0) _exit(3);
     guest.write_inline(memory, std::string(4, '\0'));
     launch(&guest, "spin", memory);
     wire::StreamQueryArgs query;
     query.stream = 1;
-    (void)guest.call(Op::kStreamQuery, query);
+    if (guest.call(Op::kStreamQuery, query) != CUDA_ERROR_NOT_READY) _exit(4);
     if (write(ends[1], "x", 1) != 1) _exit(2);
     for (;;) pause();
   }
