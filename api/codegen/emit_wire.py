@@ -1,4 +1,5 @@
-# Makes op.h, wire.h (plain structs with checked layout) and commands.fbs (the same as a schema).
+# Makes op.h, wire.h (plain structs with checked layout), commands.fbs (the same as a schema) and
+# the rows that tests make of them.
 # SPDX-License-Identifier: Apache-2.0
 import hashlib
 
@@ -127,6 +128,12 @@ def emit_fbs(spec):
             ]
             lines.append("}\n")
     return "\n".join(lines)
+
+
+def emit_shapes(spec):
+    """Rows for tests/fuzz: every command, so that none is left out."""
+    lines = ["// Generated from api/spec; do not edit."]
+    return "\n".join(lines + [f"OP_SHAPE({c.name})" for c in spec.commands]) + "\n"
 
 
 def emit_check(spec):

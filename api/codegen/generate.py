@@ -29,6 +29,7 @@ def outputs(spec):
         "softgpu_symbols.inc": emit_entry.emit_symbols(spec, "softgpu"),
         "symbol_names.inc": emit_entry.emit_symbol_names(spec),
         "wire_check.inc": emit_wire.emit_check(spec),
+        "op_shapes.inc": emit_wire.emit_shapes(spec),
         "exports.map": emit_entry.emit_exports(spec),
         "signature_check.cc": emit_entry.emit_signature_check(spec),
         "shim_generated.inc": emit_calls.emit_shim(spec),

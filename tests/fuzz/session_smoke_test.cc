@@ -26,6 +26,7 @@ TEST(SessionSmoke, NoScriptBreaksASession) {
   }
   // Most break a rule sooner or later; a script that never could would test nothing.
   EXPECT_GT(malformed, 100);
+  EXPECT_GT(whole, 0);
   std::printf("%d scripts broke a rule, %d did not\n", malformed, whole);
 }
 
