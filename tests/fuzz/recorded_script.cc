@@ -48,6 +48,7 @@ class Player {
     const auto body = rest->subspan(sizeof(header), taken - sizeof(header));
     *rest = rest->subspan(taken);
     if (!may_write(header, body)) return true;
+    if (header.op == static_cast<uint16_t>(Op::kMemMap)) wait_for_credit(body);
     const bool waits = patient_ && header.reply != protocol::kNoReply;
     if (waits) header.reply = channel_->replies().acquire();
     if (waits && header.reply == protocol::kNoReply) return false;  // the channel is dead
@@ -63,6 +64,15 @@ class Player {
   }
 
  private:
+  // As guests do, who map only what is backed.
+  void wait_for_credit(std::span<const uint8_t> body) {
+    wire::MemMapArgs args;
+    if (!patient_ || body.size() < sizeof(args)) return;
+    std::memcpy(&args, body.data(), sizeof(args));
+    mapped_bytes_ += args.bytes;
+    patient_ = channel_->semaphores().wait(protocol::Semaphore::kBackedCredit, mapped_bytes_,
+                                           kAnswerNs) == protocol::WaitResult::kReady;
+  }
   void wait(uint32_t slot) {
     protocol::Reply reply;
     patient_ = channel_->replies().wait(slot, &reply, kAnswerNs) == protocol::WaitResult::kReady;
@@ -71,6 +81,7 @@ class Player {
 
   protocol::GuestChannel* channel_;
   bool patient_ = true;  // until an answer does not come
+  uint64_t mapped_bytes_ = 0;
 };
 
 }  // namespace

@@ -131,7 +131,7 @@ ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8
   auto device = server::Device::open(driver);
   if (!device.ok()) return result;
   device->reserve_ahead();
-  const uint64_t quota = (recorded ? 768 : 64) * kMiB;
+  const uint64_t quota = (recorded ? 1024 : 64) * kMiB;  // as much as recorded-oom took
   protocol::HelloReply reply = server::make_reply(&*device, test_hello(), quota, 1, "test");
   if (!recorded) {
     reply.sizes = {protocol::kRingBytesMin, protocol::kSlabBytesMin, protocol::kSlabBytesMin};
