@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -82,7 +83,6 @@ constexpr const char* kAllowed[] = {
     "rt_sigreturn",
     "sigaltstack",
     "rt_sigtimedwait",
-    "tgkill",
     "gettid",
     "getpid",
     "getppid",
@@ -188,6 +188,11 @@ constexpr const char* kForbidden[] = {
     "fchown",
     "fchownat",
     "lchown",
+    "kill",
+    "tkill",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "pidfd_send_signal",
 };
 
 Status failed(int error, const char* what) { return Status::from_errno(-error, what); }
@@ -208,11 +213,32 @@ int allow_list(scmp_filter_ctx filter) {
   error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
                            SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0));
   if (error != 0 && error != -EDOM) return error;
-  // Limits of this process only.
+  // Signals to, and limits of, this process only.
+  error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+                           SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(getpid())));
+  if (error != 0) return error;
   error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_EQ, 0));
   if (error != 0) return error;
   return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
                           SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+}
+
+// A descriptor with an owner sends it a signal of one's choice when data comes.
+int deny_owners(scmp_filter_ctx filter) {
+  const struct {
+    int number;
+    scmp_datum_t command;
+  } calls[] = {{SCMP_SYS(fcntl), F_SETOWN},
+               {SCMP_SYS(fcntl), F_SETOWN_EX},
+               {SCMP_SYS(ioctl), FIOSETOWN},
+               {SCMP_SYS(ioctl), SIOCSPGRP}};
+  for (const auto& [number, command] : calls) {
+    // The kernel looks at 32 bits of it.
+    const int error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 1,
+                                       SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, command));
+    if (error != 0) return error;
+  }
+  return 0;
 }
 
 int deny_list(scmp_filter_ctx filter) {
@@ -223,6 +249,11 @@ int deny_list(scmp_filter_ctx filter) {
       return error;
     }
   }
+  int error = deny_owners(filter);
+  if (error != 0) return error;
+  error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1,
+                           SCMP_A0(SCMP_CMP_NE, static_cast<scmp_datum_t>(getpid())));
+  if (error != 0) return error;
   return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
                           SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 }
@@ -262,7 +293,9 @@ Status enter_sandbox(DriverKind driver) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Status::from_errno(errno, "PR_SET_NO_NEW_PRIVS");
   }
-  return load_filter(driver == DriverKind::kSoft);
+  // A list of what is allowed cannot name exceptions, so the other one stands in front of it.
+  VGPU_RETURN_IF_ERROR(load_filter(false));
+  return driver == DriverKind::kSoft ? load_filter(true) : ok_status();
 }
 
 }  // namespace vgpu::server

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +62,23 @@ TEST_P(Sandbox, NoPrivilegesNoCoreNoTrace) {
                          if (setuid(getuid()) == 0 || errno != EPERM) return 2;
                          return unlink("/tmp/vgpu-sandbox-test-none") != 0 && errno == EPERM ? 7
                                                                                              : 3;
+                       }),
+            7);
+}
+
+TEST_P(Sandbox, SignalsToItselfOnly) {
+  EXPECT_EQ(in_sandbox(GetParam(),
+                       [] {
+                         const pid_t parent = getppid();
+                         if (syscall(SYS_tgkill, parent, parent, 0) == 0 || errno != EPERM)
+                           return 1;
+                         if (kill(parent, 0) == 0 || errno != EPERM) return 2;
+                         if (syscall(SYS_tkill, parent, 0) == 0 || errno != EPERM) return 3;
+                         const int own = socket(AF_UNIX, SOCK_STREAM, 0);
+                         if (own < 0) return 5;
+                         if (fcntl(own, F_SETOWN, parent) == 0 || errno != EPERM) return 6;
+                         if (ioctl(own, FIOSETOWN, &parent) == 0 || errno != EPERM) return 8;
+                         return syscall(SYS_tgkill, getpid(), gettid(), 0) == 0 ? 7 : 4;
                        }),
             7);
 }
