@@ -32,6 +32,24 @@ std::vector<uint8_t> encode_layout(const std::vector<Kernel>& kernels,
   return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
+// Names and layouts of what the driver has loaded.
+CUresult describe_all(const DriverTable& driver, Module* module) {
+  std::vector<std::vector<int32_t>> attributes(module->kernels.size());
+  for (size_t i = 0; i < module->kernels.size(); ++i) {
+    const CUresult result = describe_kernel(driver, &module->kernels[i], &attributes[i]);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  module->layout = encode_layout(module->kernels, attributes);
+  return CUDA_SUCCESS;
+}
+
+void unload(const DriverTable& driver, Module* module) {
+  if (module->library != nullptr) (void)driver.cuLibraryUnload(module->library);
+  if (module->module != nullptr) (void)driver.cuModuleUnload(module->module);
+  module->library = nullptr;
+  module->module = nullptr;
+}
+
 }  // namespace
 
 CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module) {
@@ -42,14 +60,9 @@ CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* modu
   }
   CUresult result = request->library ? load_library(driver, request, module)
                                      : load_module(driver, request, module);
-  if (result != CUDA_SUCCESS) return result;
-  std::vector<std::vector<int32_t>> attributes(module->kernels.size());
-  for (size_t i = 0; i < module->kernels.size(); ++i) {
-    result = describe_kernel(driver, &module->kernels[i], &attributes[i]);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  module->layout = encode_layout(module->kernels, attributes);
-  return CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) result = describe_all(driver, module);
+  if (result != CUDA_SUCCESS) unload(driver, module);  // the guest is told that there is none
+  return result;
 }
 
 CUresult with_jit_options(LoadRequest* request, const JitLoader& load) {
