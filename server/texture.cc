@@ -17,13 +17,13 @@ const char* read_resource(Session& session, const wire::TextureCreateArgs& args,
   switch (resource->resType) {
     case CU_RESOURCE_TYPE_ARRAY: {
       const Array* array = session.arrays().arrays.find(args.resource);
-      if (array == nullptr) return "unknown array";
+      if (array == nullptr || array->context != session.bound()) return "unknown array";
       resource->res.array.hArray = array->handle;
       return nullptr;
     }
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
       const MipmappedArray* array = session.arrays().mipmapped.find(args.resource);
-      if (array == nullptr) return "unknown mipmapped array";
+      if (array == nullptr || array->context != session.bound()) return "unknown mipmapped array";
       resource->res.mipmap.hMipmappedArray = array->handle;
       return nullptr;
     }
@@ -40,12 +40,12 @@ const char* read_resource(Session& session, const wire::TextureCreateArgs& args,
       resource->res.pitch2D.width = args.width;
       resource->res.pitch2D.height = args.height;
       resource->res.pitch2D.pitchInBytes = args.pitch;
-      uint64_t bytes = 0;
+      uint64_t bytes = 0, row = 0;
       const uint64_t texel = uint64_t{channel_bytes(format)} * args.channels;
-      const bool sized = args.height != 0 &&
+      const bool sized = args.height != 0 && texel != 0 && texel <= 16 &&
                          !__builtin_mul_overflow(args.pitch, args.height - 1, &bytes) &&
-                         args.width <= args.pitch && texel <= 16 &&
-                         !__builtin_add_overflow(bytes, args.width * texel, &bytes);
+                         !__builtin_mul_overflow(args.width, texel, &row) && row <= args.pitch &&
+                         !__builtin_add_overflow(bytes, row, &bytes);
       return sized && session.memory().owns(args.resource, bytes) ? nullptr
                                                                   : "not the guest's memory";
     }
@@ -106,7 +106,8 @@ bool handle_SurfaceCreate(Session& session, const wire::SurfaceCreateArgs& args,
                           const Record& record) {
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   const Array* array = session.arrays().arrays.find(args.array);
-  if (array == nullptr) return session.malformed(record, "unknown array");
+  if (array == nullptr || array->context != session.bound())
+    return session.malformed(record, "unknown array");
   if (session.arrays().textures.size() >= kTexturesMax)
     return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
   CUDA_RESOURCE_DESC resource = {};

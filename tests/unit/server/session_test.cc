@@ -295,6 +295,15 @@ INSTANTIATE_TEST_SUITE_P(
             Op::kMemMap, [](auto* a, uint64_t base) { a->address = base, a->bytes = 2u << 20; }),
         command<wire::ImageChunkArgs>(Op::kImageChunk,
                                       [](auto* a, uint64_t) { a->total = ~uint64_t{0}; }),
+        command<wire::TextureCreateArgs>(Op::kTextureCreate,
+                                         [](auto* a, uint64_t base) {  // a row wraps to nothing
+                                           a->type = CU_RESOURCE_TYPE_PITCH2D;
+                                           a->resource = base;
+                                           a->format = CU_AD_FORMAT_FLOAT;
+                                           a->channels = 4;
+                                           a->width = a->pitch = uint64_t{1} << 60;
+                                           a->height = 1;
+                                         }),
         command<wire::LaunchArgs>(Op::kLaunch,
                                   [](auto* a, uint64_t) { a->module = 64, a->stream = 1; }),
         command<wire::LaunchArgs>(static_cast<Op>(0x7777), [](auto*, uint64_t) {}),
