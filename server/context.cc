@@ -67,9 +67,14 @@ Session::Remains Session::take_from(Context* context) {
   modules_.modules.for_each([&](uint64_t id, std::shared_ptr<Module>& each) {
     if (each->context == context && each->ready.load(std::memory_order_acquire)) ids.push_back(id);
   });
-  for (uint64_t id : ids) remains.modules.push_back(*modules_.modules.take(id));
+  for (uint64_t id : ids) {
+    remains.modules.push_back(*modules_.modules.take(id));
+    forget_globals(memory_, remains.modules.back().get());
+  }
+  modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
+    forget_globals(memory_, each.get(), context);
+  });
   remains.arrays = take_arrays(&arrays_, context);
-  memory_->discharge(remains.arrays.charged);
   context->dirty.clear();
   context->legacy.dirty = false;
   return remains;
@@ -93,6 +98,7 @@ CUresult Session::revive(Context* context) {
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
     // acquire: partner is the helper thread's release once the library is filled.
     if (each->context != context || !each->ready.load(std::memory_order_acquire)) return;
+    forget_globals(memory_, each.get(), context);
     if (result == CUDA_SUCCESS) result = renew_library(driver(), each.get());
   });
   if (before != nullptr && before != context) (void)bind(before);

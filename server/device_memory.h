@@ -61,6 +61,7 @@ class DeviceMemory {
 
   // Memory of a module, which the driver placed; not counted.
   void add_global(uint64_t address, uint64_t bytes) { owned_.merge(address, bytes); }
+  void remove_global(uint64_t address, uint64_t bytes) { owned_.erase(address, bytes); }
   // Whether all of a range is memory that this guest may copy to and from.
   bool owns(uint64_t address, uint64_t bytes) const { return owned_.contains(address, bytes); }
 

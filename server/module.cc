@@ -17,6 +17,24 @@ constexpr uint64_t align8(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 
 }  // namespace
 
+Module* ModuleTable::find_ready(uint64_t id) const {
+  auto* found = modules.find(id);
+  if (found == nullptr) found = libraries.find(id);
+  // acquire: partner is the helper thread's release once the module is filled.
+  if (found == nullptr || !(*found)->ready.load(std::memory_order_acquire)) return nullptr;
+  Module* module = found->get();
+  return module->library != nullptr || module->context->alive() ? module : nullptr;
+}
+
+void forget_globals(DeviceMemory* memory, Module* module, const Context* context) {
+  std::erase_if(module->globals, [&](const auto& each) {
+    const auto& [address, global] = each;
+    if (context != nullptr && global.context != context) return false;
+    memory->remove_global(address, global.bytes);
+    return true;
+  });
+}
+
 bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const Record& record) {
   ModuleTable& table = session.modules();
   auto it = table.uploads.find(args.upload);
@@ -118,8 +136,10 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
 }
 
 bool handle_LayoutFetch(Session& session, const wire::LayoutFetchArgs& args, const Record& record) {
-  Module* module = session.modules().find_ready(args.module);
-  if (module == nullptr) return session.malformed(record, "unknown module");
+  const std::shared_ptr<Module> module = session.modules().find(args.module);
+  // acquire: partner is the helper thread's release. The layout outlives the module's context.
+  if (module == nullptr || !module->ready.load(std::memory_order_acquire))
+    return session.malformed(record, "unknown module");
   const auto room =
       protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.slab_bytes);
   if (!room || args.offset > module->layout.size()) {
@@ -141,6 +161,7 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
     return session.malformed(record, "unknown module");
   }
   if (table.modules.take(args.module) == nullptr) table.libraries.take(args.module);
+  forget_globals(&session.memory(), module.get());
   if (!module->ready.load(std::memory_order_acquire)) {
     return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // its load had failed
   }
@@ -172,6 +193,7 @@ bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
   wire::ModuleGlobalReply reply;
   if (result == CUDA_SUCCESS) {
     session.memory().add_global(address, bytes);
+    module->globals[address] = {bytes, session.bound()};
     reply.address = address;
     reply.bytes = bytes;
   }

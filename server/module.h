@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,7 @@
 namespace vgpu::server {
 
 struct Context;
+class DeviceMemory;
 
 inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;   // one image
 inline constexpr uint64_t kUploadBytesMax = uint64_t{2} << 30;  // all that are on their way
@@ -40,6 +42,12 @@ struct Kernel {
 
 struct LoadRequest;
 
+// A variable that the guest has asked for, and may therefore copy to and from.
+struct Global {
+  uint64_t bytes = 0;
+  const Context* context = nullptr;  // its memory goes with this, or with the module
+};
+
 // Loaded by a helper thread, used by the consumer once `ready` is seen.
 struct Module {
   CUmodule module = nullptr;
@@ -48,6 +56,7 @@ struct Module {
   std::vector<Kernel> kernels;
   std::vector<uint8_t> layout;           // the encoded module layout
   std::shared_ptr<LoadRequest> request;  // of a library: the driver reads its image in place
+  std::map<uint64_t, Global> globals;    // by address; the consumer's
   std::atomic<bool> ready{false};        // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };
@@ -67,14 +76,12 @@ struct ModuleTable {
     if (auto* found = libraries.find(id)) return *found;
     return nullptr;
   }
-  Module* find_ready(uint64_t id) const {
-    auto* found = modules.find(id);
-    if (found == nullptr) found = libraries.find(id);
-    // acquire: partner is the helper thread's release once the module is filled.
-    return found != nullptr && (*found)->ready.load(std::memory_order_acquire) ? found->get()
-                                                                               : nullptr;
-  }
+  // Loaded, and not gone with its context.
+  Module* find_ready(uint64_t id) const;
 };
+
+// The guest may no longer copy to and from the module's variables; nullptr: in any context.
+void forget_globals(DeviceMemory* memory, Module* module, const Context* context = nullptr);
 
 // What a load was asked for, and what came of it.
 struct LoadRequest {

@@ -53,14 +53,15 @@ class Guest {
 
   // CUresult, or -1 when no answer came.
   template <typename T>
-  int call(Op op, const T& args, protocol::Reply* reply = nullptr) {
+  int call(Op op, const T& args, protocol::Reply* reply = nullptr, const std::string& blob = "") {
     protocol::Reply unused;
     if (reply == nullptr) reply = &unused;
     const uint32_t slot = channel_->replies().acquire();
     if (slot == protocol::kNoReply) return -1;
     {
       std::lock_guard lock(channel_->lock());
-      protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args, {}, slot);
+      protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args,
+                             std::as_bytes(std::span(blob)), slot);
     }
     const auto waited = channel_->replies().wait(slot, reply, int64_t{kHangMs} * 1'000'000);
     if (waited != protocol::WaitResult::kReady) return -1;

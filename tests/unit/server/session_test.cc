@@ -216,6 +216,26 @@ TEST_F(Images, TextReachesTheDriver) {
   EXPECT_EQ(guest_->synchronize(), 0) << "and the session goes on";
 }
 
+TEST_F(Images, VariablesGoWithTheirModule) {
+  const uint32_t slot = load("//\n.version 8.0\n");
+  protocol::Reply loaded;
+  ASSERT_EQ(guest_channel_->replies().wait(slot, &loaded, int64_t{testing::kHangMs} * 1'000'000),
+            protocol::WaitResult::kReady);
+  wire::ModuleGlobalArgs args;
+  args.module = SlotId::make(4, 1, 0);
+  protocol::Reply reply;
+  wire::ModuleGlobalReply global;
+  ASSERT_EQ(guest_->call(Op::kModuleGlobal, args, &reply, "variable"), 0);
+  ASSERT_TRUE(reply.get(&global));
+  guest_->write_inline(global.address, "mine");
+  EXPECT_EQ(guest_->read(global.address, 4), "mine");
+  wire::ModuleUnloadArgs unload;
+  unload.module = args.module;
+  guest_->post(Op::kModuleUnload, unload);
+  guest_->write_inline(global.address, "gone");
+  expect_end(SessionEnd::kMalformed);
+}
+
 TEST_F(Images, AddressesInAnImageEndTheSession) {
   const struct {
     uint32_t magic = 0x466243B1, version = 1;
