@@ -3,9 +3,10 @@
 #include <cuda.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "driver_app.h"
 
 namespace {
 
@@ -49,15 +50,6 @@ constexpr char kOther[] = R"(
   ret;
 }
 )";
-
-void check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = nullptr;
-  cuGetErrorName(result, &name);
-  std::printf("%s: %s\n", what, name != nullptr ? name : "unknown error");
-  std::exit(1);
-}
-#define CHECKED(call) check((call), #call)
 
 struct Log {
   char text[512] = "";

@@ -3,8 +3,9 @@
 #include <cuda.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
+
+#include "driver_app.h"
 
 namespace {
 
@@ -46,15 +47,6 @@ DONE:
   ret;
 }
 )";
-
-void check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = nullptr;
-  cuGetErrorName(result, &name);
-  std::printf("%s: %s\n", what, name != nullptr ? name : "unknown error");
-  std::exit(1);
-}
-#define CHECKED(call) check((call), #call)
 
 }  // namespace
 

@@ -84,7 +84,7 @@ class Server:
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > limit:
                 self.show_log()
-                self.__exit__()
+                self.__exit__(SystemExit)
                 sys.exit("vgpud did not start")
             time.sleep(0.01)
         return self
@@ -93,8 +93,10 @@ class Server:
         self.log.seek(0)
         sys.stderr.write(self.log.read().decode(errors="replace"))
 
-    def __exit__(self, *_):
-        if self.process.poll() is None:
+    def __exit__(self, failure=None, *_):
+        code = self.process.poll()
+        end = "ended on its own" if code is not None else "ended on SIGTERM"
+        if code is None:
             self.process.terminate()
             try:
                 self.process.wait(STOP_SECONDS_MAX)
@@ -102,8 +104,14 @@ class Server:
                 print("vgpud did not stop on SIGTERM", file=sys.stderr)
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
+            code = self.process.returncode
+        well = code == 0 and end == "ended on SIGTERM"
+        if failure is None and not well:
+            self.show_log()
         self.log.close()
         self.folder.cleanup()
+        if failure is None and not well:
+            sys.exit(f"vgpud {end} with {code}")
 
 
 def run_shm(build, command, copies):

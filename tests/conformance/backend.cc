@@ -34,7 +34,7 @@ ServerState g_server;  // the suite's process owns at most one
 
 [[noreturn]] void die(const std::string& text) {
   std::fprintf(stderr, "conformance: %s\n", text.c_str());
-  tear_down_backend();
+  (void)tear_down_backend();
   std::exit(2);
 }
 
@@ -116,12 +116,16 @@ void set_up_backend() {
   }
 }
 
-void tear_down_backend() {
+bool tear_down_backend() {
+  bool well = true;
   if (g_server.pid > 0) {
-    ::kill(g_server.pid, SIGTERM);
-    if (wait_for(g_server.pid, kServerStartNsMax) == 124) {
-      std::fprintf(stderr, "conformance: vgpud did not end on SIGTERM\n");
-    }
+    well =
+        ::waitpid(g_server.pid, nullptr, WNOHANG) == 0;  // or it has ended before it was asked to
+    if (!well) std::fprintf(stderr, "conformance: vgpud has ended on its own\n");
+    if (well) ::kill(g_server.pid, SIGTERM);
+    const int code = well ? wait_for(g_server.pid, kServerStartNsMax) : 0;
+    if (code != 0) std::fprintf(stderr, "conformance: vgpud's end on SIGTERM: %d\n", code);
+    well = well && code == 0;
     g_server.pid = -1;
   }
   if (!g_server.folder.empty()) {
@@ -129,6 +133,7 @@ void tear_down_backend() {
     std::filesystem::remove_all(g_server.folder, ignored);
     g_server.folder.clear();
   }
+  return well;
 }
 
 const DriverTable& driver() {

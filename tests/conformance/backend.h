@@ -13,7 +13,8 @@ namespace vgpu::conformance {
 // this process's own, ended with it. Ends the process with a message when that fails. Call once,
 // from main.
 void set_up_backend();
-void tear_down_backend();
+// False, with a message, unless the vgpud was there to the end and ended on SIGTERM with 0.
+[[nodiscard]] bool tear_down_backend();
 
 // The driver under test, loaded on first use.
 const DriverTable& driver();

@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 #include "kernel_text.h"
-#include "tests/unit/api/image_builder.h"
+#include "tests/support/image_builder.h"
 
 namespace vgpu::conformance {
 namespace {

@@ -23,6 +23,7 @@ TEST(InitTest, Version) {
   EXPECT_CU(cuDriverGetVersion(nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST(InitTest, AChildWithoutATestFails) { EXPECT_NE(run_in_fresh_process("No.Such"), 0); }
 TEST(InitTest, BeforeInit) { EXPECT_EQ(run_in_fresh_process("InitTest.DISABLED_BeforeInit"), 0); }
 TEST(InitTest, DISABLED_BeforeInit) {
   int number = 0;

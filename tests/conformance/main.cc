@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   vgpu::conformance::set_up_backend();
   const int result = RUN_ALL_TESTS();
-  vgpu::conformance::tear_down_backend();
+  if (!vgpu::conformance::tear_down_backend()) return 1;
   // A filter that names nothing would pass, be it ctest's or that of a test's own child.
   if (!GTEST_FLAG_GET(list_tests) && ::testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
     std::fprintf(stderr, "no test matches\n");

@@ -184,8 +184,8 @@ int run(const char* only, bool all) {
     rows += family.rows.size();
   }
   if (only == nullptr) std::printf("all: %zu rows, %d different\n", rows, different);
-  conformance::tear_down_backend();
-  return different == 0 && rows != 0 ? 0 : 1;
+  const bool ended_well = conformance::tear_down_backend();
+  return ended_well && different == 0 && rows != 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     i = fidelity::run_from(i);
     if (i < all) ++faults;
   }
-  vgpu::conformance::tear_down_backend();
+  if (!vgpu::conformance::tear_down_backend()) ++faults;
   std::printf("%d functions, %d faults\n", all, faults);
   return faults == 0 ? 0 : 1;
 }

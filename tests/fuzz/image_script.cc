@@ -9,7 +9,8 @@
 #include <cstring>
 
 #include "api/cudart/image.h"
-#include "tests/unit/api/image_builder.h"
+#include "tests/fuzz/require.h"
+#include "tests/support/image_builder.h"
 
 namespace vgpu::cudart {
 namespace {
@@ -19,9 +20,7 @@ constexpr size_t kCompressedOffset = 16, kUncompressedOffset = 56;  // within an
 constexpr size_t kContainerHeaderBytes = 16;
 constexpr uint64_t kTextBytesAsked = 1 << 20;  // larger ones only take time
 
-void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
+using testing::require;
 
 // As a driver: the one text that is wanted.
 void run_text(const std::vector<Image>& images) {

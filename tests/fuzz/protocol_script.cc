@@ -9,13 +9,12 @@
 #include "protocol/session/messages.h"
 #include "protocol/transport/transport.h"
 #include "protocol/wire/decoder.h"
+#include "tests/fuzz/require.h"
 
 namespace vgpu::protocol {
 namespace {
 
-void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
+using testing::require;
 
 // Takes values from the front of the input; zeros when it is used up.
 class Input {

@@ -6,13 +6,12 @@
 
 #include "softgpu/passes/kernel.h"
 #include "softgpu/ptx/parser.h"
+#include "tests/fuzz/require.h"
 
 namespace vgpu::softgpu {
 namespace {
 
-void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
+using testing::require;
 
 void check_place(std::string_view text, const Diagnostic& error) {
   require(!error.text.empty());

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <sstream>
 
 #include "api/cudart/image.h"
 #include "softgpu/program.h"
@@ -67,15 +67,21 @@ int main(int argc, char** argv) {
       continue;
     }
     std::ifstream file(argv[i], std::ios::binary);
-    std::stringstream stream;
-    stream << file.rdbuf();
-    std::string bytes = stream.str();
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    if (bytes.empty()) {
+      std::fprintf(stderr, "cannot read %s\n", argv[i]);
+      return 2;
+    }
     if (bytes.rfind("\x7f"
                     "ELF",
                     0) == 0)
       count_binary(bytes, argv[i], limit, &count);
     else
       count_text(bytes.c_str(), argv[i], &count);
+  }
+  if (count.modules == 0) {
+    std::fprintf(stderr, "no PTX in any of the files\n");
+    return 2;
   }
   std::multimap<size_t, std::string, std::greater<>> worst;
   for (const auto& [text, n] : count.refused) worst.emplace(n, text);

@@ -3,6 +3,7 @@
 #include "tests/lifecycle/server_process.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -83,7 +84,7 @@ ServerProcess::ServerProcess(std::vector<std::string> arguments, std::string sof
 }
 
 ServerProcess::~ServerProcess() {
-  if (pid_ != 0) stop(true);
+  if (pid_ != 0) EXPECT_EQ(stop(true), 0);
   std::filesystem::remove_all(folder_);
 }
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/versions/registered_code.h"
 
-#include <string_view>
-
 namespace vgpu_versions {
 
 char scale_stub, offset_stub;
@@ -11,7 +9,10 @@ float bias_shadow;
 
 namespace {
 
-constexpr std::string_view kPtx = R"(
+using vgpu::cudart::test::ContainerBuilder;
+using vgpu::cudart::test::kPtxEntry;
+
+constexpr char kPtx[] = R"(
 .version 7.0
 .target sm_52
 .address_size 64
@@ -68,35 +69,12 @@ done:
 }
 )";
 
-template <typename T>
-void append(std::string* to, T value) {
-  to->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-// One container with one uncompressed entry of PTX.
-std::string make_container(std::string_view ptx) {
-  std::string payload(ptx);
-  payload.append(8 - payload.size() % 8, '\0');
-  std::string entry;
-  append<uint16_t>(&entry, 1);       // PTX
-  append<uint16_t>(&entry, 0x0101);  // version of the entry
-  append<uint32_t>(&entry, 64);      // bytes of this header
-  append<uint64_t>(&entry, payload.size());
-  append<uint32_t>(&entry, 0);  // not compressed
-  append<uint32_t>(&entry, 0);  // no options
-  append<uint16_t>(&entry, 0);  // PTX 7.0: minor, major
-  append<uint16_t>(&entry, 7);
-  append<uint32_t>(&entry, 52);    // architecture
-  append<uint64_t>(&entry, 0);     // no source name
-  append<uint64_t>(&entry, 0x11);  // 64 bits, Linux
-  append<uint64_t>(&entry, 0);
-  append<uint64_t>(&entry, 0);
-  std::string container;
-  append<uint32_t>(&container, 0xBA55ED50);
-  append<uint16_t>(&container, 1);
-  append<uint16_t>(&container, 16);
-  append<uint64_t>(&container, entry.size() + payload.size());
-  return container + entry + payload;
+// One container with one uncompressed entry of PTX 7.0 for 64 bits and Linux.
+std::string make_container(const std::string& ptx) {
+  constexpr size_t kMajorOffset = 16 + 26;  // behind the container's header
+  std::string container = ContainerBuilder().add(kPtxEntry, 52, 0x11, ptx + '\0').build();
+  ContainerBuilder::put<uint16_t>(&container, kMajorOffset, 7);
+  return container;
 }
 
 }  // namespace
@@ -104,7 +82,7 @@ std::string make_container(std::string_view ptx) {
 RegisteredCode::RegisteredCode(const RuntimeApi& api)
     : api_(api),
       container_(make_container(kPtx)),
-      wrapper_{0x466243B1, 1, container_.data(), nullptr},
+      wrapper_{.container = container_.data()},
       handle_(api.register_fat_binary(&wrapper_)) {
   api.register_function(handle_, &scale_stub, const_cast<char*>("scale"), "scale", -1, nullptr,
                         nullptr, nullptr, nullptr, nullptr);

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 
+#include "tests/support/image_builder.h"
 #include "tests/versions/runtime_api.h"
 
 namespace vgpu_versions {
@@ -26,15 +26,9 @@ class RegisteredCode {
   RegisteredCode& operator=(const RegisteredCode&) = delete;
 
  private:
-  struct Wrapper {
-    uint32_t magic, version;
-    const void* container;
-    const void* relocatable;
-  };
-
   const RuntimeApi& api_;
   std::string container_;
-  Wrapper wrapper_;
+  vgpu::cudart::test::WrapperBytes wrapper_;
   void** handle_;
 };
 

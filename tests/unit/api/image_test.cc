@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/unit/api/image_builder.h"
+#include "tests/support/image_builder.h"
 
 namespace vgpu::cudart {
 namespace {
