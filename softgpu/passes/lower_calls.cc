@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <memory>
-#include <set>
 
-#include "softgpu/passes/frame.h"
 #include "softgpu/passes/inline_calls.h"
 #include "softgpu/passes/instruction_builder.h"
+#include "softgpu/passes/lowering.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -18,69 +15,6 @@ namespace {
 using ptx::Function;
 using ptx::Instruction;
 using ptx::Operand;
-using ptx::Type;
-
-class Lowering {
- public:
-  Lowering(const CallGraph& graph, Kernel* kernel, Diagnostic* error)
-      : graph_(graph), kernel_(kernel), out_(&kernel->function), error_(error) {}
-
-  bool run();
-
- private:
-  struct Part {  // one function's code in the merged body
-    std::string name, prefix;
-    Function text;  // after inlining
-    Frame frame;
-    std::vector<Instruction> body;
-    std::multimap<size_t, std::string> labels;  // by place in `body`
-    int base = 0;                               // number of its first register
-    int frame_pointer = -1, frame_offset = -1, return_id = -1;
-    std::set<int> sites;  // return ids that may lead here
-    size_t return_switch = 0;
-  };
-  struct Callee {
-    std::vector<Part*> parts;
-    const Frame* frame = nullptr;  // the same places for arguments and results in all of them
-    uint32_t bytes = 0;            // of the largest
-  };
-
-  int fresh(const std::string& name, const Type& type);
-  void put(const std::string& spelling, std::vector<Operand> operands, const Instruction& like);
-  void put_framed(Instruction in);
-  void rebase(Operand* o) const;
-  void replace_frame_symbols(Operand* o, const Instruction& like);
-  Part* need(const std::string& name, const Instruction& call);
-  bool lower_function(Part* part);
-  bool lower_body(Part* part, const Function& f, const std::map<size_t, BitSet>& live);
-  bool lower_instruction(const Function& f, const Instruction& in, const BitSet* live);
-  bool lower_call(const Function& f, const Instruction& call, const BitSet* live);
-  bool find_callee(const Function& f, const Instruction& call, Callee* callee);
-  void jump(const Instruction& call, const Callee& callee, int id);
-  void copy_in(const Instruction& call, const Frame& frame);
-  void copy_out(const Instruction& call, const Frame& frame, int from);
-  void copy_bytes(const Operand& to, const Operand& from, const ptx::Variable& v,
-                  const Instruction& like);
-  std::vector<std::pair<int, uint32_t>> spilled(const Callee& callee, const BitSet* live,
-                                                uint32_t* bytes) const;
-  void spill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like);
-  void fill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like);
-  void lower_alloca(const Instruction& in);
-  void finish_returns();
-  void assemble();
-  void note_depth(uint32_t bytes, const Callee& callee);
-  uint32_t depth_of(const Part* part, std::set<const Part*>* path);
-
-  const CallGraph& graph_;
-  Kernel* kernel_;
-  Function* out_;
-  Diagnostic* error_;
-  std::vector<std::unique_ptr<Part>> parts_;  // the kernel's own is the first
-  Part* now_ = nullptr;
-  int sp_ = -1, return_register_ = -1, site_count_ = 0, labels_ = 0;
-  // Edges of the call tree with what a caller's calls need beside the callee's frame.
-  std::map<const Part*, std::vector<std::pair<uint32_t, const Part*>>> deeper_;
-};
 
 bool needs_lowering(const CallGraph& graph, const Function& f) {
   return std::any_of(f.body.begin(), f.body.end(), [&](const Instruction& in) {
@@ -90,6 +24,8 @@ bool needs_lowering(const CallGraph& graph, const Function& f) {
                                     !is_service(graph.resolve(in.operands[1].symbol))));
   });
 }
+
+}  // namespace
 
 int Lowering::fresh(const std::string& name, const Type& type) {
   out_->registers.push_back({name, type});
@@ -235,184 +171,6 @@ bool Lowering::lower_instruction(const Function& f, const Instruction& original,
   return true;
 }
 
-bool Lowering::find_callee(const Function& f, const Instruction& call, Callee* callee) {
-  const std::vector<std::string> names = graph_.targets(f, call);
-  if (names.empty()) {
-    const std::string& name = call.operands[1].symbol;
-    *error_ = {call.line, 1,
-               name.empty() ? "indirect call, and no function of its shape has its address taken"
-                            : "call of '" + name + "', which is defined nowhere"};
-    return false;
-  }
-  for (const std::string& name : names) {
-    Part* const part = need(name, call);
-    if (part == nullptr) return false;
-    callee->parts.push_back(part);
-    callee->bytes = std::max(callee->bytes, part->frame.bytes);
-  }
-  callee->frame = &callee->parts.front()->frame;
-  return true;
-}
-
-bool Lowering::lower_call(const Function& f, const Instruction& guarded, const BitSet* live) {
-  Callee callee;
-  if (!find_callee(f, guarded, &callee)) return false;
-  Instruction call = guarded;
-  const std::string over = now_->prefix + make::hidden("over", ++labels_);
-  if (guarded.guard >= 0) {
-    Instruction skip = guarded;
-    skip.guard_negated = !skip.guard_negated;
-    put("bra", {make::symbol(over)}, skip);
-    call.guard = -1;
-    call.guard_negated = false;
-  }
-  uint32_t spill_bytes = 0;
-  const auto slots = spilled(callee, live, &spill_bytes);
-  const int top = fresh("%top", {'u', 32});
-  put("add.u32", {make::reg(top), make::reg(sp_), make::number(spill_bytes + callee.bytes)}, call);
-  put("stackcheck", {make::reg(top)}, call);
-  note_depth(spill_bytes, callee);
-  spill(slots, call);
-  if (spill_bytes != 0)
-    put("add.u32", {make::reg(sp_), make::reg(sp_), make::number(spill_bytes)}, call);
-  copy_in(call, *callee.frame);
-  const int id = ++site_count_;
-  for (Part* part : callee.parts) part->sites.insert(id);
-  jump(call, callee, id);
-  now_->labels.emplace(now_->body.size(), make::hidden("back", id));
-  const int results = fresh("%results", {'b', 64});
-  put("frame.u64", {make::reg(results), make::reg(sp_)}, call);
-  if (spill_bytes != 0)
-    put("sub.u32", {make::reg(sp_), make::reg(sp_), make::number(spill_bytes)}, call);
-  fill(slots, call);
-  copy_out(call, *callee.frame, results);
-  now_->labels.emplace(now_->body.size(), over);
-  return true;
-}
-
-void Lowering::jump(const Instruction& call, const Callee& callee, int id) {
-  put("mov.u32", {make::reg(return_register_), make::number(id)}, call);
-  if (call.operands[1].kind == Operand::Kind::kSymbol) {
-    put("bra.call", {make::symbol(callee.parts[0]->prefix)}, call);
-    return;
-  }
-  const int which = fresh("%which", {'u', 32}), same = fresh("%same", {'p', 1});
-  put("mov.u32", {make::reg(which), make::number(0)}, call);
-  Operand targets;
-  targets.kind = Operand::Kind::kVector;
-  int64_t number = 0;
-  for (const Part* part : callee.parts) {
-    ++number;
-    put("setp.eq.u64", {make::reg(same), call.operands[1], make::symbol(part->name)}, call);
-    put("selp.b32", {make::reg(which), make::number(number), make::reg(which), make::reg(same)},
-        call);
-    targets.elements.push_back(make::symbol(part->prefix, number));
-  }
-  put("switch.call", {make::reg(which), targets}, call);
-}
-
-// Copies one argument or result; `to` and `from` are addresses, or registers and numbers.
-void Lowering::copy_bytes(const Operand& to, const Operand& from, const ptx::Variable& v,
-                          const Instruction& like) {
-  const auto whole = "b" + std::to_string(v.bytes * 8);
-  const auto framed = [&](const std::string& spelling, std::vector<Operand> operands) {
-    put_framed(make::instruction(spelling, std::move(operands), like));
-  };
-  if (to.kind != Operand::Kind::kAddress) return framed("ld.local." + whole, {to, from});
-  if (from.kind != Operand::Kind::kAddress) return framed("st.local." + whole, {to, from});
-  for (uint64_t at = 0; at < v.bytes;) {
-    uint64_t size = 8;
-    while (size > v.align || at + size > v.bytes) size /= 2;
-    const int value = fresh("%copy", {'b', static_cast<uint8_t>(size == 8 ? 64 : 32)});
-    const std::string bits = "b" + std::to_string(size * 8);
-    Operand source = from, target = to;
-    source.integer += static_cast<int64_t>(at);
-    target.integer += static_cast<int64_t>(at);
-    framed("ld.local." + bits, {make::reg(value), source});
-    framed("st.local." + bits, {target, make::reg(value)});
-    at += size;
-  }
-}
-
-void Lowering::copy_in(const Instruction& call, const Frame& frame) {
-  const int base = fresh("%arguments", {'b', 64});
-  put("frame.u64", {make::reg(base), make::reg(sp_)}, call);
-  const auto& actual = call.operands[2].elements;
-  for (size_t i = 0; i < frame.params.size() && i < actual.size(); ++i) {
-    const bool in_memory = actual[i].kind == Operand::Kind::kSymbol;
-    copy_bytes(make::address(base, frame.params[i].offset),
-               in_memory ? make::address(actual[i].symbol, 0) : actual[i], frame.params[i], call);
-  }
-}
-
-void Lowering::copy_out(const Instruction& call, const Frame& frame, int from) {
-  const auto& actual = call.operands[0].elements;
-  for (size_t i = 0; i < frame.returns.size() && i < actual.size(); ++i) {
-    if (actual[i].kind == Operand::Kind::kSink) continue;
-    const bool in_memory = actual[i].kind == Operand::Kind::kSymbol;
-    copy_bytes(in_memory ? make::address(actual[i].symbol, 0) : actual[i],
-               make::address(from, frame.returns[i].offset), frame.returns[i], call);
-  }
-}
-
-// Registers that the call may overwrite by entering this function again, and their places.
-std::vector<std::pair<int, uint32_t>> Lowering::spilled(const Callee& callee, const BitSet* live,
-                                                        uint32_t* bytes) const {
-  std::vector<std::pair<int, uint32_t>> slots;
-  *bytes = 0;
-  const bool again = std::any_of(callee.parts.begin(), callee.parts.end(), [&](const Part* p) {
-    return p == now_ || graph_.reaches(p->name, now_->name);
-  });
-  if (now_->frame_pointer < 0 || !again) return slots;
-  const auto keep = [&](int r) {
-    const uint32_t size = std::max<uint32_t>(out_->registers[r].type.bits, 32) / 8;
-    *bytes = (*bytes + size - 1) / size * size;
-    slots.emplace_back(r, *bytes);
-    *bytes += size;
-  };
-  for (int r = now_->base; r < now_->frame_offset; ++r) {
-    if (live != nullptr && live->test(static_cast<size_t>(r - now_->base))) keep(r);
-  }
-  keep(now_->frame_offset);
-  keep(now_->return_id);
-  *bytes = (*bytes + 15) / 16 * 16;
-  return slots;
-}
-
-void Lowering::spill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like) {
-  if (slots.empty()) return;
-  const int base = fresh("%spill", {'b', 64});
-  put("frame.u64", {make::reg(base), make::reg(sp_)}, like);
-  for (auto [r, offset] : slots) {
-    const Type type = out_->registers[r].type;
-    int value = r;
-    if (type.kind == 'p') {
-      value = fresh("%flag", {'u', 32});
-      put("selp.b32", {make::reg(value), make::number(1), make::number(0), make::reg(r)}, like);
-    }
-    const std::string bits = std::to_string(type.kind == 'p' ? 32 : type.bits);
-    put("st.local.b" + bits, {make::address(base, offset), make::reg(value)}, like);
-  }
-}
-
-void Lowering::fill(const std::vector<std::pair<int, uint32_t>>& slots, const Instruction& like) {
-  if (slots.empty()) return;
-  const int base = fresh("%spill", {'b', 64});
-  put("frame.u64", {make::reg(base), make::reg(sp_)}, like);
-  for (auto [r, offset] : slots) {
-    const Type type = out_->registers[r].type;
-    if (type.kind != 'p') {
-      put("ld.local.b" + std::to_string(type.bits), {make::reg(r), make::address(base, offset)},
-          like);
-      continue;
-    }
-    const int value = fresh("%flag", {'u', 32});
-    put("ld.local.b32", {make::reg(value), make::address(base, offset)}, like);
-    put("setp.ne.u32", {make::reg(r), make::reg(value), make::number(0)}, like);
-  }
-  put("frame.u64", {make::reg(now_->frame_pointer), make::reg(now_->frame_offset)}, like);
-}
-
 // alloca.type d, bytes{, align}; stacksave.type d; stackrestore.type a
 void Lowering::lower_alloca(const Instruction& in) {
   const bool wide = in.has("u64") || in.has("b64");
@@ -446,10 +204,6 @@ void Lowering::finish_returns() {
     for (int id : part->sites)
       targets.elements.push_back(make::symbol(make::hidden("back", id), id));
   }
-}
-
-void Lowering::note_depth(uint32_t bytes, const Callee& callee) {
-  for (const Part* part : callee.parts) deeper_[now_].emplace_back(bytes, part);
 }
 
 // Stack that calls below `part` need when none of them recurses.
@@ -507,8 +261,6 @@ bool Lowering::run() {
   assemble();
   return true;
 }
-
-}  // namespace
 
 bool lower_calls(const CallGraph& graph, Kernel* kernel, Diagnostic* error) {
   return Lowering(graph, kernel, error).run();
