@@ -10,17 +10,24 @@
 namespace vgpu::server {
 namespace {
 
-// The driver may wait for the device inside, which the consumer never does.
+// The driver may wait for the device inside, which the consumer never does. Then the quota has the
+// charged bytes back, and the guest its answer if it waits for one.
 template <typename Destroy>
-void destroy_later(Session& session, Context* context, Destroy&& destroy) {
-  session.pool().post([&session, context, destroy, lanes = session.lane_ends()] {
-    for (const LanePoint& point : lanes) session.lanes().wait(point);
-    const Rundown::Use use(&context->use);
-    if (!use) return;  // it went with its context
-    const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(context->handle);
-    session.noted(destroy(driver), context);
-  });
+bool destroy_later(Session& session, Context* context, uint64_t charged, const Record& record,
+                   Destroy&& destroy) {
+  session.pool().post(
+      [&session, context, charged, destroy, lanes = session.lane_ends(), reply = record.reply()] {
+        for (const LanePoint& point : lanes) session.lanes().wait(point);
+        CUresult result = CUDA_SUCCESS;
+        if (const Rundown::Use use(&context->use); use) {  // else it went with its context
+          const DriverTable& driver = session.driver();
+          (void)driver.cuCtxSetCurrent(context->handle);
+          result = session.noted(destroy(driver), context);
+        }
+        if (result == CUDA_SUCCESS) session.memory().give_back(charged);
+        if (reply != protocol::kNoReply) session.channel().replies().complete(reply, result);
+      });
+  return true;
 }
 
 // The guest has checked the descriptor; the driver does it again. Here only what sizes depend on.
@@ -119,11 +126,10 @@ bool handle_ArrayDestroy(Session& session, const wire::ArrayDestroyArgs& args,
   const Array* found = session.arrays().arrays.find(args.array);
   if (found == nullptr || found->mipmapped != 0) return session.malformed(record, "unknown array");
   const std::unique_ptr<Array> array = session.arrays().arrays.take(args.array);
-  session.memory().discharge(array->charged);
-  destroy_later(session, array->context, [handle = array->handle](const DriverTable& driver) {
-    return driver.cuArrayDestroy(handle);
-  });
-  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+  return destroy_later(session, array->context, array->charged, record,
+                       [handle = array->handle](const DriverTable& driver) {
+                         return driver.cuArrayDestroy(handle);
+                       });
 }
 
 bool handle_MipmappedArrayDestroy(Session& session, const wire::MipmappedArrayDestroyArgs& args,
@@ -131,11 +137,10 @@ bool handle_MipmappedArrayDestroy(Session& session, const wire::MipmappedArrayDe
   const std::unique_ptr<MipmappedArray> array = session.arrays().mipmapped.take(args.mipmapped);
   if (array == nullptr) return session.malformed(record, "unknown mipmapped array");
   drop_levels(session.arrays(), args.mipmapped);
-  session.memory().discharge(array->charged);
-  destroy_later(session, array->context, [handle = array->handle](const DriverTable& driver) {
-    return driver.cuMipmappedArrayDestroy(handle);
-  });
-  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+  return destroy_later(session, array->context, array->charged, record,
+                       [handle = array->handle](const DriverTable& driver) {
+                         return driver.cuMipmappedArrayDestroy(handle);
+                       });
 }
 
 bool handle_TextureDestroy(Session& session, const wire::TextureDestroyArgs& args,
@@ -145,12 +150,11 @@ bool handle_TextureDestroy(Session& session, const wire::TextureDestroyArgs& arg
     return session.malformed(record, "unknown texture or surface object");
   const TextureEntry entry = found->second;
   session.arrays().textures.erase(found);
-  destroy_later(session, entry.context,
-                [handle = args.handle, surface = entry.surface](const DriverTable& driver) {
-                  return surface ? driver.cuSurfObjectDestroy(handle)
-                                 : driver.cuTexObjectDestroy(handle);
-                });
-  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+  return destroy_later(session, entry.context, 0, record,
+                       [handle = args.handle, surface = entry.surface](const DriverTable& driver) {
+                         return surface ? driver.cuSurfObjectDestroy(handle)
+                                        : driver.cuTexObjectDestroy(handle);
+                       });
 }
 
 ArrayRemains take_arrays(ArrayTables* tables, const Context* context) {

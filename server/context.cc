@@ -58,6 +58,7 @@ Session::Remains Session::take_from(Context* context) {
     remains.streams.push_back(streams_.take(id));
     abandon_lane(remains.streams.back()->lane);
   }
+  if (!context->primary) abandon_lane(context->legacy.lane);  // the primary one's goes on after it
   ids.clear();
   events_.for_each([&](uint64_t id, EventEntry& each) {
     if (each.event->context == context) ids.push_back(id);
@@ -80,13 +81,15 @@ Session::Remains Session::take_from(Context* context) {
   return remains;
 }
 
-void Session::destroy_remains(const DriverTable& driver, Remains* remains) {
+void Session::destroy_remains(Remains* remains) {
   remains->events.clear();
-  for (const auto& stream : remains->streams) (void)driver.cuStreamDestroy_v2(stream->handle);
+  for (const auto& stream : remains->streams) (void)driver().cuStreamDestroy_v2(stream->handle);
   remains->streams.clear();
-  for (const auto& module : remains->modules) (void)driver.cuModuleUnload(module->module);
+  for (const auto& module : remains->modules) (void)driver().cuModuleUnload(module->module);
   remains->modules.clear();
-  destroy_arrays(driver, &remains->arrays);
+  const uint64_t charged = remains->arrays.charged;
+  destroy_arrays(driver(), &remains->arrays);
+  memory_->give_back(charged);
 }
 
 // A primary context that was reset begins a new life: libraries outlive it, their variables do not.
@@ -148,7 +151,7 @@ bool handle_ContextDestroy(Session& session, const wire::ContextDestroyArgs& arg
     const DriverTable& driver = session.driver();
     (void)driver.cuCtxSetCurrent(context->handle);
     (void)driver.cuCtxSynchronize();
-    session.destroy_remains(driver, remains.get());
+    session.destroy_remains(remains.get());
     context->use.close();  // whoever waits for its work is through now
     context->orphans.clear();
     context->events.release_all(driver);
@@ -188,7 +191,7 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
     const DriverTable& driver = session.driver();
     (void)driver.cuCtxSetCurrent(context->handle);
     const CUresult result = session.noted(driver.cuCtxSynchronize(), context);
-    session.destroy_remains(driver, remains.get());
+    session.destroy_remains(remains.get());
     session.channel().replies().complete(reply, result);
   });
   return true;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "op.h"
 #include "server/attach.h"
@@ -25,7 +27,10 @@ void Daemon::accept_all() {
       return;
     }
     if (unheard_.size() >= kUnheardMax) {
-      const int oldest = unheard_.begin()->first;
+      const int oldest =
+          std::min_element(unheard_.begin(), unheard_.end(), [](const auto& a, const auto& b) {
+            return a.second.deadline_ms < b.second.deadline_ms;
+          })->first;
       loop_.remove(oldest);
       unheard_.erase(oldest);
     }

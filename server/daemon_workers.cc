@@ -166,7 +166,10 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   Result<Mapping> page = map_page(descriptors);
   Result<UniqueFd> process = protocol::open_pidfd(peer->pid);
   if (!page.ok() || !process.ok() || message.session == 0 || workers_.count(peer->pid) != 0) return;
-  learn_device(message.ready);
+  if (!grants_.adopt(message.session, message.grant_bytes)) {
+    log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", peer->pid);
+    return;
+  }
   auto worker = std::make_unique<Worker>();
   worker->pid = peer->pid;
   worker->ready = true;
@@ -179,7 +182,6 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   worker->guest_pid = message.guest_pid;
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
-  grants_.adopt(message.session, message.grant_bytes);
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(worker->granted).c_str());
   const pid_t pid = worker->pid;

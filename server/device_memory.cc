@@ -31,6 +31,7 @@ CUresult DeviceMemory::create(uint64_t bytes) {
 
 CUresult DeviceMemory::back(uint64_t bytes) {
   if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
+  collect();
   const uint64_t ahead = backed_bytes_ - mapped_bytes_;
   if (bytes <= ahead) return CUDA_SUCCESS;
   uint64_t missing = bytes - ahead;
@@ -48,11 +49,13 @@ CUresult DeviceMemory::back(uint64_t bytes) {
 CUresult DeviceMemory::back_more(uint64_t bytes) {
   if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
   if (bytes > quota_.limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  collect();
   const uint64_t left = quota_.left() / kSmallHandleBytes * kSmallHandleBytes;
   return back(backed_bytes_ - mapped_bytes_ + std::min(bytes, left));
 }
 
 bool DeviceMemory::back_ahead() {
+  collect();
   if (mode_ != protocol::AllocatorMode::kReserved) return false;
   const uint64_t ahead = backed_bytes_ - mapped_bytes_;
   if (ahead >= kCreditAheadBytes / 2) return false;  // refill in large steps
@@ -113,8 +116,7 @@ CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
 
 CUresult DeviceMemory::allocate(uint64_t bytes, CUdeviceptr* address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  // acquire: partner is give_back(), behind the driver's free.
-  quota_.give(given_back_.exchange(0, std::memory_order_acquire));
+  collect();
   if (!quota_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (CUresult result = driver_->cuMemAlloc_v2(address, bytes); result != CUDA_SUCCESS) {
     quota_.give(bytes);
@@ -135,7 +137,16 @@ bool DeviceMemory::disown(CUdeviceptr address, uint64_t* bytes) {
   return true;
 }
 
+void DeviceMemory::collect() {
+  // relaxed: only whether to look; it is asked for again.
+  if (given_back_.load(std::memory_order_relaxed) == 0) return;
+  // acquire: partner is give_back(), behind the driver's free.
+  quota_.give(given_back_.exchange(0, std::memory_order_acquire));
+  publish_used();
+}
+
 bool DeviceMemory::charge(uint64_t bytes) {
+  collect();
   if (!quota_.take(bytes)) return false;
   publish_used();
   return true;

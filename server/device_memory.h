@@ -51,12 +51,14 @@ class DeviceMemory {
   // The guest may no longer use what allocate() gave at `address`; the caller frees it and says so
   // with give_back(). False when it is not of allocate().
   bool disown(CUdeviceptr address, uint64_t* bytes);
-  // Thread-safe: so many disowned bytes are the driver's again. Counted at the next allocation.
+  // Thread-safe: so many bytes, disowned or charged, are the driver's again. Counted when memory is
+  // asked for next.
   void give_back(uint64_t bytes) { given_back_.fetch_add(bytes, std::memory_order_release); }
 
   // Memory that the driver places itself (arrays), within the quota. False, and nothing is taken,
-  // when the quota does not reach that far.
+  // when the quota does not reach that far. What was made is given back once it is destroyed.
   bool charge(uint64_t bytes);
+  // Nothing was made.
   void discharge(uint64_t bytes);
 
   // Memory of a module, which the driver placed; not counted.
@@ -73,6 +75,7 @@ class DeviceMemory {
   using Handle = CUmemGenericAllocationHandle;
   CUresult create(uint64_t bytes);
   CUresult break_large();
+  void collect();  // what was given back since
   void publish_used();
 
   const DriverTable* driver_;

@@ -47,9 +47,15 @@ Result<uint64_t> Grants::take(uint64_t session, uint64_t wanted_bytes) {
   return granted;
 }
 
-void Grants::adopt(uint64_t session, uint64_t bytes) {
+bool Grants::adopt(uint64_t session, uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (by_session_.emplace(session, bytes).second) granted_ += bytes;
+  uint64_t granted = 0;
+  if (by_session_.count(session) != 0 || __builtin_add_overflow(granted_, bytes, &granted)) {
+    return false;
+  }
+  by_session_[session] = bytes;
+  granted_ = granted;
+  return true;
 }
 
 void Grants::give_back(uint64_t session) {

@@ -24,8 +24,9 @@ class Grants {
   // Grants `wanted_bytes` (0 = the default) to a session and says how much that is.
   // kResourceExhausted: the text names what is free. kAlreadyExists: a session has one grant.
   Result<uint64_t> take(uint64_t session, uint64_t wanted_bytes);
-  // A session that another server had granted.
-  void adopt(uint64_t session, uint64_t bytes);
+  // A session that another server had granted. False, and nothing changes, when the session is
+  // known already or nobody can have that many bytes.
+  bool adopt(uint64_t session, uint64_t bytes);
   // The session is over. An unknown one changes nothing.
   void give_back(uint64_t session);
 

@@ -98,7 +98,11 @@ bool Session::poll_soon() {
   const int64_t now = protocol::now_ns();
   size_t kept = 0;
   for (Soon& each : soon_) {
-    if (now < each.until_ns && !past(*each.mark)) {
+    if (past(*each.mark)) {
+      channel_->replies().complete(each.reply, CUDA_SUCCESS);
+      continue;
+    }
+    if (now < each.until_ns) {
       if (&soon_[kept] != &each) soon_[kept] = std::move(each);
       ++kept;
       continue;

@@ -14,7 +14,6 @@ class Record {
   explicit Record(const protocol::Record& record) : record_(record) {}
 
   uint16_t op() const { return record_.header.op; }
-  uint16_t flags() const { return record_.header.flags; }
   uint32_t reply() const { return record_.header.reply; }
   uint64_t sequence() const { return record_.sequence; }
 

@@ -62,7 +62,7 @@ void Session::release_all() {
     if (!context.alive() || bind(&context) != CUDA_SUCCESS) continue;
     (void)driver().cuCtxSynchronize();
     Remains remains = take_from(&context);
-    destroy_remains(driver(), &remains);
+    destroy_remains(&remains);
     context.orphans.clear();
     context.events.release_all(driver());
     context.state = ContextState::kGone;
@@ -202,18 +202,6 @@ Stream* Session::find_stream(uint64_t id) {
   if (id == kLegacyStream) return &bound_->legacy;
   Stream* found = streams_.find(id);
   return found != nullptr && found->context == bound_ ? found : nullptr;
-}
-
-bool Session::stream(uint64_t id, CUstream* handle) {
-  Stream* found = find_stream(id);
-  if (found != nullptr) *handle = found->handle;
-  return found != nullptr;
-}
-
-bool Session::event(uint64_t id, CUevent* handle) {
-  EventEntry* found = events_.find(id);
-  if (found != nullptr) *handle = found->event->handle;
-  return found != nullptr;
 }
 
 }  // namespace vgpu::server

@@ -81,8 +81,6 @@ class Session {
   // Result of an asynchronous command: a device fault becomes sticky, any other failure is our bug
   // and ends the session.
   bool forgotten(const Record& record, CUresult result);
-  bool stream(uint64_t id, CUstream* handle);
-  bool event(uint64_t id, CUevent* handle);
 
   const DriverTable& driver() const { return *config_.driver; }
   const Config& config() const { return config_; }
@@ -149,7 +147,8 @@ class Session {
     ArrayRemains arrays;
   };
   Remains take_from(Context* context);
-  static void destroy_remains(const DriverTable& driver, Remains* remains);
+  // Thread-safe; the context is current.
+  void destroy_remains(Remains* remains);
 
   // --- waiting (marks.cc)
   // An event of ours behind everything in `stream` so far.

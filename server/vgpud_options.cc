@@ -32,13 +32,36 @@ constexpr char kExamples[] =
 
 struct Raw {
   std::string listen, driver, config, memory_default, headroom, log_level, socket_mode;
-  int workers_ahead = -1;
+  std::optional<int64_t> workers_ahead;
 };
 
+constexpr int64_t kWorkersAheadMax = 64;
+
+bool wrong_type(const Raw& raw, const char* key, const char* wanted) {
+  std::fprintf(stderr, "vgpud: %s: '%s' must be %s\n", raw.config.c_str(), key, wanted);
+  return false;
+}
+
 // Fills what the command line has left open.
-void fill(std::string* field, const toml::table& table, const char* key) {
-  if (!field->empty()) return;
-  if (auto text = table[key].value<std::string>()) *field = *text;
+bool fill(const Raw& raw, std::string* field, const toml::table& table, const char* key) {
+  if (!table.contains(key)) return true;
+  const auto text = table[key].value_exact<std::string>();
+  if (!text) return wrong_type(raw, key, "text in quotes");
+  if (field->empty()) *field = *text;
+  return true;
+}
+
+bool fill_all(Raw* raw, const toml::table& table) {
+  if (table.contains("workers_ahead")) {
+    const auto number = table["workers_ahead"].value_exact<int64_t>();
+    if (!number) return wrong_type(*raw, "workers_ahead", "a whole number");
+    if (!raw->workers_ahead) raw->workers_ahead = *number;
+  }
+  return fill(*raw, &raw->listen, table, "listen") && fill(*raw, &raw->driver, table, "driver") &&
+         fill(*raw, &raw->memory_default, table, "memory_default") &&
+         fill(*raw, &raw->headroom, table, "headroom") &&
+         fill(*raw, &raw->log_level, table, "log_level") &&
+         fill(*raw, &raw->socket_mode, table, "socket_mode");
 }
 
 bool read_config(Raw* raw) {
@@ -56,14 +79,7 @@ bool read_config(Raw* raw) {
         return false;
       }
     }
-    fill(&raw->listen, table, "listen");
-    fill(&raw->driver, table, "driver");
-    fill(&raw->memory_default, table, "memory_default");
-    fill(&raw->headroom, table, "headroom");
-    fill(&raw->log_level, table, "log_level");
-    fill(&raw->socket_mode, table, "socket_mode");
-    if (raw->workers_ahead < 0) raw->workers_ahead = table["workers_ahead"].value_or(-1);
-    return true;
+    return fill_all(raw, table);
   } catch (const toml::parse_error& error) {
     std::fprintf(stderr, "vgpud: %s: %s (line %u)\n", raw->config.c_str(),
                  std::string(error.description()).c_str(), error.source().begin.line);
@@ -111,7 +127,12 @@ bool interpret(const Raw& raw, DaemonOptions* options) {
   if (!parse_level(options->log_level, &level)) {
     return complain("log-level", options->log_level, "debug, info, warn, error or off");
   }
-  if (raw.workers_ahead >= 0) options->workers_ahead = static_cast<unsigned>(raw.workers_ahead);
+  if (const auto ahead = raw.workers_ahead) {
+    if (*ahead < 1 || *ahead > kWorkersAheadMax) {
+      return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
+    }
+    options->workers_ahead = static_cast<unsigned>(*ahead);
+  }
   options->worker_program = program_folder() + "/vgpu-worker";
   return true;
 }
@@ -134,8 +155,7 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   app.add_option("--headroom", raw.headroom,
                  "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
   app.add_option("--workers-ahead", raw.workers_ahead,
-                 "Workers kept ready for the next guests (default: 2)")
-      ->check(CLI::Range(1, 64));
+                 "Workers kept ready for the next guests, 1 to 64 (default: 2)");
   app.add_option("--socket-mode", raw.socket_mode,
                  "Who may connect, as an octal mode of the socket (default: 0600)");
   app.add_option("--log-level", raw.log_level, "debug, info, warn, error or off (default: info)");

@@ -16,7 +16,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0001;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0002;  // raised with every change below
 
 // worker -> vgpud, once the device is open. Descriptor: the page of WorkerPage.
 struct WorkerReady {
@@ -49,7 +49,6 @@ struct WorkerAdopt {
   uint32_t reserved = 0;
   char executable[128] = {};
   char label[64] = {};
-  WorkerReady ready;
 };
 
 // Shared page: the worker writes, vgpud reads for its listing. Figures only, relaxed.

@@ -102,8 +102,8 @@ Result<Guest> wait_for_guest(int control) {
   return guest;
 }
 
-void start_watching(const Options& options, UniqueFd control, const Guest& guest,
-                    const WorkerReady& ready, Page* page, int connection) {
+void start_watching(const Options& options, UniqueFd control, const Guest& guest, Page* page,
+                    int connection) {
   Liveness liveness;
   liveness.connection = connection;
   liveness.control = std::move(control);
@@ -113,7 +113,6 @@ void start_watching(const Options& options, UniqueFd control, const Guest& guest
   liveness.adopt.session = guest.assign.session;
   liveness.adopt.grant_bytes = guest.assign.grant_bytes;
   liveness.adopt.guest_pid = guest.assign.guest_pid;
-  liveness.adopt.ready = ready;
   set_text(liveness.adopt.executable, guest.hello.executable);
   set_text(liveness.adopt.label, guest.hello.label);
   if (guest.assign.guest_pid > 0) {
@@ -179,7 +178,7 @@ int serve(const Options& options, UniqueFd control) {
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
       protocol::answer_hello(std::move(guest->connection), reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
-  start_watching(options, std::move(control), *guest, ready, &*page, connection);
+  start_watching(options, std::move(control), *guest, &*page, connection);
   // From here on the process just ends: threads of the session may still wait for the device.
   _exit(exit_code(
       serve_guest(&driver->table, &*device, reply, channel->get(), &page->page()->used_bytes)));

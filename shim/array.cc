@@ -130,7 +130,7 @@ CUresult cuArrayDestroy(CUarray handle) {
   if (!session->arrays().remove(id_of(handle), context)) return CUDA_ERROR_INVALID_HANDLE;
   wire::ArrayDestroyArgs args;
   args.array = id_of(handle);
-  return session->post(context, Op::kArrayDestroy, args) != 0 ? CUDA_SUCCESS : session->lost();
+  return session->call(context, Op::kArrayDestroy, args);  // then its memory can be had again
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
@@ -187,8 +187,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle) {
   if (!session->arrays().remove_mipmapped(id_of(handle), context)) return CUDA_ERROR_INVALID_HANDLE;
   wire::MipmappedArrayDestroyArgs args;
   args.mipmapped = id_of(handle);
-  return session->post(context, Op::kMipmappedArrayDestroy, args) != 0 ? CUDA_SUCCESS
-                                                                       : session->lost();
+  return session->call(context, Op::kMipmappedArrayDestroy, args);
 }
 
 CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned int) {

@@ -285,6 +285,31 @@ TEST_F(Lifecycle, GarbageAndSilenceOnTheSocketHurtNobody) {
   EXPECT_TRUE(attach().status.ok());
 }
 
+// The longest silent makes room, not the one whose descriptor happens to be the smallest.
+TEST_F(Lifecycle, AFloodOfSilentConnectionsEndsTheOldest) {
+  constexpr size_t kUnheard = 256;  // server::kUnheardMax
+  auto first = protocol::connect_unix(server_.path());
+  auto oldest = protocol::connect_unix(server_.path());
+  ASSERT_TRUE(first.ok() && oldest.ok());
+  const double start = now_ms();
+  ASSERT_TRUE(eventually([&] { return server_.info() && now_ms() > start + 5; }));
+  first->reset();
+  ASSERT_TRUE(server_.info()) << "by now the server has seen it end";
+  auto late = protocol::connect_unix(server_.path());  // takes the descriptor that `first` had
+  ASSERT_TRUE(late.ok());
+  std::vector<UniqueFd> flood;
+  for (size_t i = 0; i < kUnheard - 1; ++i) {
+    if (i % 32 == 0) ASSERT_TRUE(server_.info()) << "all so far are accepted";
+    auto each = protocol::connect_unix(server_.path());
+    ASSERT_TRUE(each.ok());
+    flood.push_back(std::move(*each));
+  }
+  pollfd ended{oldest->get(), POLLRDHUP, 0};
+  EXPECT_EQ(poll(&ended, 1, 2000), 1) << "the oldest goes";
+  ASSERT_TRUE(protocol::send_message(late->get(), protocol::InfoRequest{}).ok());
+  EXPECT_TRUE(protocol::receive_message(late->get(), 10'000).ok());
+}
+
 TEST_F(Lifecycle, ASecondServerAtTheSameAddressIsRefused) {
   const Finished second =
       run_program({VGPUD, "--listen", "unix:" + server_.path(), "--driver", "soft"},

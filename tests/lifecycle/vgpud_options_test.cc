@@ -34,6 +34,8 @@ TEST(VgpudOptions, WrongValuesAreNamed) {
                                                         {"--driver", "magic"},
                                                         {"--memory-default", "lots"},
                                                         {"--log-level", "loud"},
+                                                        {"--workers-ahead", "65"},
+                                                        {"--workers-ahead", "-1"},
                                                         {"--socket-mode", "rw"}}) {
     const Finished run = run_program({VGPUD, option, value});
     EXPECT_NE(run.code, 0) << option;
@@ -48,6 +50,22 @@ TEST(VgpudOptions, AConfigurationWithAnUnknownKeyIsRefused) {
   const Finished run = run_program({VGPUD, "--config", file});
   EXPECT_EQ(run.code, 2);
   EXPECT_NE(run.output.find("memory_defualt"), std::string::npos) << run.output;
+}
+
+TEST(VgpudOptions, WrongTypesAndRangesInAConfigurationAreNamed) {
+  Folder folder;
+  const std::string file = folder.path + "/vgpud.toml";
+  for (const auto& [line, named] :
+       std::vector<std::pair<std::string, std::string>>{{"socket_mode = 0o660", "socket_mode"},
+                                                        {"memory_default = 4", "memory_default"},
+                                                        {"workers_ahead = \"2\"", "workers_ahead"},
+                                                        {"workers_ahead = 65", "65"},
+                                                        {"workers_ahead = -1", "-1"}}) {
+    std::ofstream(file) << line << "\n";
+    const Finished run = run_program({VGPUD, "--config", file, "--driver", "none of these"});
+    EXPECT_EQ(run.code, 2);
+    EXPECT_NE(run.output.find(named), std::string::npos) << line << ": " << run.output;
+  }
 }
 
 TEST(VgpudOptions, RefusesToRunUnderTheGuestLibrary) {

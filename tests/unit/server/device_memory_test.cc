@@ -38,6 +38,17 @@ TEST_F(DeviceMemoryTest, CreditNeverPassesTheQuota) {
   EXPECT_EQ(memory.back(~uint64_t{0}), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+TEST_F(DeviceMemoryTest, WhatIsGivenBackCanBeChargedAgain) {
+  DeviceMemory memory = make(4 * kMiB);
+  ASSERT_TRUE(memory.charge(4 * kMiB));
+  EXPECT_FALSE(memory.charge(kMiB));
+  EXPECT_EQ(memory.back(2 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+  memory.give_back(3 * kMiB);
+  EXPECT_TRUE(memory.charge(kMiB));
+  EXPECT_EQ(memory.back(2 * kMiB), CUDA_SUCCESS);
+  EXPECT_FALSE(memory.charge(1));
+}
+
 TEST_F(DeviceMemoryTest, MoreMeansMoreThanNow) {
   DeviceMemory memory = make(100 * kMiB);
   ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);

@@ -39,11 +39,22 @@ TEST(Grants, HeadroomBeyondTheDeviceLeavesNothing) {
 TEST(Grants, AdoptedGuestsCountAndMayFillMoreThanThereIs) {
   Grants grants;
   grants.set_capacity(10 * kMiB, 0, 0);
-  grants.adopt(5, 30 * kMiB);
+  EXPECT_TRUE(grants.adopt(5, 30 * kMiB));
   EXPECT_EQ(grants.free_bytes(), 0u);
   EXPECT_FALSE(grants.take(1, 2 * kMiB).ok());
   grants.give_back(5);
   EXPECT_TRUE(grants.take(1, 2 * kMiB).ok());
+}
+
+TEST(Grants, NobodyIsAdoptedTwiceOrWithMoreThanCanBe) {
+  Grants grants;
+  grants.set_capacity(100 * kMiB, 0, 0);
+  EXPECT_TRUE(grants.adopt(5, 30 * kMiB));
+  EXPECT_FALSE(grants.adopt(5, kMiB)) << "the session is known";
+  EXPECT_FALSE(grants.adopt(6, ~uint64_t{0} - kMiB)) << "the sum would wrap";
+  EXPECT_EQ(grants.granted(), 30 * kMiB);
+  grants.give_back(6);
+  EXPECT_EQ(grants.granted(), 30 * kMiB);
 }
 
 TEST(Grants, NeverOversoldByThreads) {
