@@ -93,6 +93,12 @@ bool complain(const char* what, const std::string& text, const char* wanted) {
 }
 
 bool interpret(const Raw& raw, DaemonOptions* options) {
+  if (const auto ahead = raw.workers_ahead) {
+    if (*ahead < 1 || *ahead > kWorkersAheadMax) {
+      return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
+    }
+    options->workers_ahead = static_cast<unsigned>(*ahead);
+  }
   const std::string listen =
       raw.listen.empty() ? protocol::default_listen_address().to_string() : raw.listen;
   const Result<protocol::Address> address = protocol::parse_address(listen);
@@ -126,12 +132,6 @@ bool interpret(const Raw& raw, DaemonOptions* options) {
   Level level;
   if (!parse_level(options->log_level, &level)) {
     return complain("log-level", options->log_level, "debug, info, warn, error or off");
-  }
-  if (const auto ahead = raw.workers_ahead) {
-    if (*ahead < 1 || *ahead > kWorkersAheadMax) {
-      return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
-    }
-    options->workers_ahead = static_cast<unsigned>(*ahead);
   }
   options->worker_program = program_folder() + "/vgpu-worker";
   return true;

@@ -122,7 +122,7 @@ std::shared_ptr<const Program> Program::link(const std::vector<std::string_view>
 std::vector<Diagnostic> Program::refusals() const {
   std::vector<Diagnostic> all;
   for (const ptx::Function& f : module_->functions) {
-    if (f.is_declaration) continue;
+    if (f.is_declaration || !f.is_kernel) continue;  // others are compiled with their callers
     Kernel kernel;
     Diagnostic error;
     if (!build_kernel(*module_, f, &kernel, &error)) {

@@ -85,7 +85,7 @@ class Program {
   // Functions whose address is a value somewhere; the resolver must know them.
   const std::vector<std::string>& address_taken() const { return address_taken_; }
   const ptx::Module& module() const { return *module_; }
-  // What the code generator does not support in any function: for people who port programs.
+  // What the code generator does not support in any kernel: for people who port programs.
   std::vector<Diagnostic> refusals() const;
 
  private:
