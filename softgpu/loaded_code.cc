@@ -47,7 +47,9 @@ namespace {
 // The most promising variant that is right for blocks of this shape.
 Variant variant_for(const Dim3& block) {
   Variant variant;
-  variant.full_rows = block.x % 32 == 0;
+  for (unsigned row : {8u, 16u, 32u}) {
+    if (block.x % row == 0) variant.row = row;
+  }
   variant.strict = strict_mode();
   variant.profile = !profile_path().empty();
   return variant;

@@ -129,7 +129,7 @@ std::vector<Diagnostic> Program::refusals() const {
       all.push_back(error);
       continue;
     }
-    const Variant variant{true, 32};
+    const Variant variant{.row = 32};
     analyse(&kernel, variant);
     const std::vector<Diagnostic> list = Engine::instance().refusals(kernel, variant);
     all.insert(all.end(), list.begin(), list.end());

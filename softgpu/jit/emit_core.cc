@@ -102,9 +102,9 @@ int64_t Emitter::stride_of(const Operand& o) const {
       return kernel_.stride[o.reg];
     case Operand::Kind::kSpecial:
       if (o.symbol == "%laneid") return 1;
-      if (o.symbol == "%tid.x") return variant_.full_rows ? 1 : Kernel::kNotAffine;
+      if (o.symbol == "%tid.x") return variant_.full_rows() ? 1 : Kernel::kNotAffine;
       if (o.symbol == "%tid.y" || o.symbol == "%tid.z")
-        return variant_.full_rows ? 0 : Kernel::kNotAffine;
+        return variant_.full_rows() ? 0 : Kernel::kNotAffine;
       return o.symbol.rfind("%lane", 0) == 0 ? Kernel::kNotAffine : 0;
     case Operand::Kind::kSymbol: {
       auto v = kernel_.function.variables.find(o.symbol);
@@ -232,7 +232,7 @@ Emitter::Value* Emitter::special(const std::string& name) {
   if (base == "%tid") {
     const size_t axis = name == "%tid.x" ? 0 : name == "%tid.y" ? 1 : 2;
     const size_t at = offsetof(WarpContext, tid) + axis * kWarpLanes * 4;
-    if (axis != 0 && variant_.full_rows) return context_field(at, int_type(32));
+    if (axis != 0 && variant_.full_rows()) return context_field(at, int_type(32));
     return context_field(at, vector_of(int_type(32)));
   }
   if (name == "%laneid") return lane_ids();

@@ -6,14 +6,11 @@
 
 namespace vgpu::softgpu {
 
-namespace {
-
-bool ordered(const ptx::Instruction& in) {
+// Seen by other threads while it happens.
+bool Emitter::ordered(const Instruction& in) {
   return in.has("volatile") || in.has("relaxed") || in.has("acquire") || in.has("release") ||
          in.has("mmio");
 }
-
-}  // namespace
 
 // Host addresses: shared offsets get the window added, symbols stand for their place.
 Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
@@ -41,13 +38,18 @@ Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
   }
   // 32-bit registers hold shared offsets; stride stays exact because the window is far below 4 GiB.
   a.stride = kernel_.stride[o.reg];
-  Value* v = as(raw_register(o.reg), int_type(64));
+  Value* raw = raw_register(o.reg);
   Value* extra = b_.CreateAdd(window, i64(static_cast<uint64_t>(o.integer)));
-  v = b_.CreateAdd(v, is_vector(v) ? splat(extra) : extra);
-  if (a.stride == Kernel::kNotAffine) {
-    a.lanes = v;
-  } else {
-    a.lane0 = v;
+  if (a.stride != Kernel::kNotAffine) {
+    a.lane0 = b_.CreateAdd(as(raw, int_type(64)), extra);
+    return a;
+  }
+  a.lanes = b_.CreateAdd(as(raw, int_type(64)), splat(extra));
+  if (kernel_.row_stride.empty() || kernel_.row_stride[o.reg] == Kernel::kNotAffine) return a;
+  a.row_stride = kernel_.row_stride[o.reg];
+  for (unsigned lane = 0; lane < variant_.lanes; lane += variant_.row) {
+    Value* base = as(b_.CreateExtractElement(raw, uint64_t{lane}), int_type(64));
+    a.row_bases.push_back(b_.CreateAdd(base, extra));
   }
   return a;
 }
@@ -56,6 +58,7 @@ Emitter::Address Emitter::offset(const Address& a, int64_t bytes) {
   Address r = a;
   if (bytes == 0) return r;
   if (r.lane0 != nullptr) r.lane0 = b_.CreateAdd(r.lane0, i64(static_cast<uint64_t>(bytes)));
+  for (Value*& base : r.row_bases) base = b_.CreateAdd(base, i64(static_cast<uint64_t>(bytes)));
   if (r.lanes != nullptr) r.lanes = b_.CreateAdd(r.lanes, splat(i64(static_cast<uint64_t>(bytes))));
   return r;
 }
@@ -69,16 +72,16 @@ Emitter::Value* Emitter::lanes_of(const Address& a) {
 
 Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t bytes,
                                       bool is_volatile) {
-  const llvm::Align align(1);  // the processor does not mind, and the address may be anything
   if (a.lane0 != nullptr && a.stride == 0) {
     auto* v = b_.CreateAlignedLoad(t, pointer(a.lane0), llvm::Align(bytes));
     v->setVolatile(is_volatile);
     return v;
   }
   llvm::Type* vector = vector_of(t);
-  if (a.lane0 != nullptr && a.stride == static_cast<int64_t>(bytes) && !is_volatile) {
-    return b_.CreateMaskedLoad(vector, pointer(a.lane0), align, mask_vector(mask_),
-                               llvm::Constant::getNullValue(vector));
+  const Rows rows = rows_of(a);
+  if (!rows.bases.empty() && !is_volatile) {
+    if (rows.stride == static_cast<int64_t>(bytes)) return load_rows(rows, t, 1);
+    if (rows.stride == 0) return load_row_scalars(rows, t);
   }
   if (!is_volatile && inlines_memory(bytes)) return gather_inline(lanes_of(a), t, bytes);
   Value* addresses = spill(lanes_of(a));
@@ -99,10 +102,9 @@ void Emitter::store_element(const Address& a, Value* v, uint32_t bytes, bool is_
     return;
   }
   v = splat(v);
-  if (a.lane0 != nullptr && a.stride == static_cast<int64_t>(bytes) && !is_volatile) {
-    b_.CreateMaskedStore(v, pointer(a.lane0), llvm::Align(1), mask_vector(mask_));
-    return;
-  }
+  const Rows rows = rows_of(a);
+  if (!rows.bases.empty() && rows.stride == static_cast<int64_t>(bytes) && !is_volatile)
+    return store_rows(rows, v, 1);
   if (!is_volatile && inlines_memory(bytes)) return scatter_inline(lanes_of(a), v, bytes);
   Value* addresses = spill(lanes_of(a));
   auto* from = stack_slot(v->getType());
@@ -117,27 +119,6 @@ Emitter::Value* Emitter::widen_loaded(Value* v, const Type& t, const Operand& d)
   const unsigned bits = kernel_.function.registers[d.reg].type.bits;
   if (t.kind == 's' && bits > t.bits) return b_.CreateSExt(v, shaped(int_type(bits), v));
   return v;
-}
-
-// {a, b[, c, d]} at consecutive addresses: one wide load, then the lanes are pulled apart.
-bool Emitter::load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes) {
-  if (a.lane0 == nullptr || a.stride != static_cast<int64_t>(t.bytes()) * lanes || ordered(in))
-    return false;
-  llvm::Type* element = int_type(t.bits);
-  auto* wide = llvm::FixedVectorType::get(element, variant_.lanes * lanes);
-  std::vector<int> spread;
-  for (uint32_t i = 0; i < variant_.lanes * lanes; ++i)
-    spread.push_back(static_cast<int>(i / lanes));
-  Value* mask = b_.CreateShuffleVector(mask_vector(mask_), spread);
-  Value* all = b_.CreateMaskedLoad(wide, pointer(a.lane0), llvm::Align(1), mask,
-                                   llvm::Constant::getNullValue(wide));
-  const auto& parts = in.operands[0].elements;
-  for (uint32_t e = 0; e < lanes; ++e) {
-    std::vector<int> pick;
-    for (uint32_t i = 0; i < variant_.lanes; ++i) pick.push_back(static_cast<int>(i * lanes + e));
-    set(parts[e], widen_loaded(b_.CreateShuffleVector(all, pick), t, parts[e]));
-  }
-  return true;
 }
 
 // {a, b[, c, d]} that other threads may write or read at the same time: as on the hardware, 8 or 16
@@ -234,6 +215,7 @@ void Emitter::store(const Instruction& in) {
     values.push_back(get(e, t.is_float() && e.kind != Operand::Kind::kRegister ? t : bits));
   if (moves_whole(in, static_cast<uint32_t>(values.size()) * t.bytes()))
     return store_whole(a, values, t);
+  if (store_wide(in, a, values, t)) return;
   for (size_t i = 0; i < values.size(); ++i) {
     Value* v = values[i];
     store_element(offset(a, static_cast<int64_t>(i) * t.bytes()), v, t.bytes(), ordered(in));

@@ -213,8 +213,11 @@ class Emitter {
   struct Address {
     Value* lane0 = nullptr;  // when stride is known
     int64_t stride = 0;
-    Value* lanes = nullptr;  // <32 x i64> when it is not
+    Value* lanes = nullptr;         // <32 x i64> when it is not
+    std::vector<Value*> row_bases;  // then, where row_stride is known: the first lane's of each row
+    int64_t row_stride = 0;
   };
+  static bool ordered(const Instruction& in);
   void load(const Instruction&);
   void load_parts(const Instruction&);
   void store(const Instruction&);
@@ -232,7 +235,23 @@ class Emitter {
   std::vector<Value*> load_whole(const Address& a, const Type& t, uint32_t count);
   void store_whole(const Address& a, const std::vector<Value*>& values, const Type& t);
   void store_element(const Address& a, Value* v, uint32_t bytes, bool volatile_access);
-  bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t lanes);
+
+  // emit_rows.cc
+  struct Rows {
+    std::vector<Value*> bases;  // empty: not in rows
+    unsigned width = 0;         // lanes
+    int64_t stride = 0;
+  };
+  Rows rows_of(const Address& a);
+  Value* row_of(Value* vector, const Rows& rows, size_t row, uint32_t each);
+  Value* row_mask(const Rows& rows, size_t row, uint32_t each);
+  Value* concatenate(std::vector<Value*> parts);
+  Value* load_rows(const Rows& rows, llvm::Type* t, uint32_t each);
+  void store_rows(const Rows& rows, Value* v, uint32_t each);
+  Value* load_row_scalars(const Rows& rows, llvm::Type* t);
+  bool load_wide(const Instruction& in, const Address& a, const Type& t, uint32_t each);
+  bool store_wide(const Instruction& in, const Address& a, const std::vector<Value*>& values,
+                  const Type& t);
 
   // emit_gather.cc
   struct Half {                              // of a warp: 16 lanes

@@ -13,9 +13,10 @@ using ptx::Type;
 
 constexpr int64_t kTop = INT64_MAX;  // not visited yet
 constexpr int64_t kNot = Kernel::kNotAffine;
+constexpr unsigned kWarp = 32;
 
-// Facts about one register: its stride over the lanes, and how many low bits of lane 0's value are
-// zero for sure.
+// Facts about one register: its stride over the lanes of a run, and how many low bits of the first
+// lane's value are zero for sure.
 struct Fact {
   int64_t stride = kTop;
   int zeros = 0;
@@ -23,9 +24,11 @@ struct Fact {
 
 class Affine {
  public:
-  Affine(Kernel* k, const Variant& variant) : k_(k), variant_(variant) {}
+  // `width`: lanes of a run, within which strides hold.
+  Affine(Kernel* k, const Variant& variant, unsigned width)
+      : k_(k), in_rows_(variant.row >= width), width_(width) {}
 
-  void run() {
+  void run(std::vector<int64_t>* strides) {
     const size_t n = k_->function.registers.size();
     facts_.assign(n, Fact{});
     writes_.assign(n, 0);
@@ -46,12 +49,12 @@ class Affine {
       }
     }
     k_->constants = constants_;
-    k_->stride.assign(n, kNot);
+    strides->assign(n, kNot);
     for (size_t r = 0; r < n; ++r) {
       if (!k_->divergent[r])
-        k_->stride[r] = 0;
+        (*strides)[r] = 0;
       else if (facts_[r].stride != kTop)
-        k_->stride[r] = facts_[r].stride;
+        (*strides)[r] = facts_[r].stride;
     }
   }
 
@@ -88,10 +91,11 @@ class Affine {
   }
 
   Fact of_special(const std::string& name) const {
-    if (name == "%laneid") return {1, 63};
-    if (name == "%tid.x") return variant_.full_rows ? Fact{1, 5} : Fact{kNot, 0};
-    if ((name == "%tid.y" || name == "%tid.z") && !variant_.full_rows) return {kNot, 0};
-    if (name == "%ntid.x" && variant_.full_rows) return {0, 5};
+    const int zeros = trailing_zeros(width_);
+    if (name == "%laneid") return {1, width_ == kWarp ? 63 : zeros};
+    if (name == "%tid.x") return in_rows_ ? Fact{1, zeros} : Fact{kNot, 0};
+    if ((name == "%tid.y" || name == "%tid.z") && !in_rows_) return {kNot, 0};
+    if (name == "%ntid.x" && in_rows_) return {0, zeros};
     return name.rfind("%lane", 0) == 0 ? Fact{kNot, 0} : Fact{0, 0};
   }
 
@@ -122,12 +126,12 @@ class Affine {
     return {affine.stride * c, std::min(63, affine.zeros + trailing_zeros(c))};
   }
 
-  // 32 bits to 64: exact unless the value wraps inside the warp. For signed values that is
-  // undefined in the source; for unsigned ones lane 0 must be known to be a multiple of what the
-  // warp spans.
-  static Fact widen(const Fact& f, bool is_signed) {
+  // 32 bits to 64: exact unless the value wraps inside the run. For signed values that is
+  // undefined in the source; for unsigned ones the first lane must be known to be a multiple of
+  // what the run spans.
+  Fact widen(const Fact& f, bool is_signed) const {
     if (f.stride == kTop || f.stride == kNot || f.stride == 0 || is_signed) return f;
-    const int64_t span = f.stride * 31;
+    const int64_t span = f.stride * (width_ - 1);
     if (f.stride > 0 && f.zeros < 32 && (1ll << f.zeros) > span) return f;
     return {kNot, 0};
   }
@@ -208,7 +212,8 @@ class Affine {
   }
 
   Kernel* k_;
-  Variant variant_;
+  bool in_rows_;  // a run lies in one row of threads
+  unsigned width_;
   std::vector<Fact> facts_;
   std::vector<int> writes_;
   std::vector<std::optional<int64_t>> constants_;
@@ -217,6 +222,11 @@ class Affine {
 
 }  // namespace
 
-void find_affine(Kernel* kernel, const Variant& variant) { Affine(kernel, variant).run(); }
+void find_affine(Kernel* kernel, const Variant& variant) {
+  Affine(kernel, variant, kWarp).run(&kernel->stride);
+  kernel->row_stride.clear();
+  if (variant.row != 0 && variant.row != kWarp && variant.lanes == kWarp)
+    Affine(kernel, variant, variant.row).run(&kernel->row_stride);
+}
 
 }  // namespace vgpu::softgpu

@@ -70,7 +70,7 @@ class Divergence {
  private:
   bool special_diverges(const std::string& name) const {
     if (name == "%tid.x" || name.rfind("%lane", 0) == 0) return true;
-    return !variant_.full_rows && (name == "%tid.y" || name == "%tid.z");
+    return !variant_.full_rows() && (name == "%tid.y" || name == "%tid.z");
   }
 
   bool operand_diverges(const Operand& o) const {
@@ -170,7 +170,7 @@ class Divergence {
   void find_thread_indices() {
     std::vector<int> writes, reads, written(k_->function.registers.size(), 0);
     is_index_.assign(k_->function.registers.size(), false);
-    if (!variant_.full_rows) return;
+    if (!variant_.full_rows()) return;
     for (const Block& block : k_->blocks) {
       for (const Instruction& in : block.code) {
         registers_of(in, &writes, &reads);

@@ -81,6 +81,8 @@ struct Kernel {
   // divergent.
   static constexpr int64_t kNotAffine = INT64_MIN;
   std::vector<int64_t> stride;
+  // The same within each run of Variant::row lanes; where those are whole warps, or none, empty.
+  std::vector<int64_t> row_stride;
   // Registers that are written once, by a mov of a number.
   std::vector<std::optional<int64_t>> constants;
   // The number that an operand always is, if any.
@@ -93,17 +95,19 @@ struct Kernel {
 
 // What the launch promises about the block's shape; each combination is a variant of the code.
 struct Variant {
-  bool full_rows =
-      false;  // blockDim.x is a multiple of 32: tid.x is affine, tid.y and tid.z are uniform
+  // Of blockDim.x the greatest divisor that is 32, 16 or 8; 0: none of them. In each run of so many
+  // lanes tid.x is affine, tid.y and tid.z are uniform.
+  unsigned row = 0;
   // Lanes of a vector: 32, or 1 for a second opinion in tests, where every thread is run alone and
   // operations across the warp have no meaning.
   unsigned lanes = 32;
   bool profile = false;  // counts what it does
   bool strict = false;   // misaligned accesses are faults
+  bool full_rows() const { return row == 32; }
   bool operator==(const Variant&) const = default;
   // Different for different variants.
   std::string text() const {
-    return (full_rows ? "r" : "-") + std::to_string(lanes) + (strict ? "s" : "") +
+    return std::to_string(row) + "r" + std::to_string(lanes) + (strict ? "s" : "") +
            (profile ? "p" : "");
   }
 };

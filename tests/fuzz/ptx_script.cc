@@ -36,10 +36,10 @@ bool run_ptx_script(std::string_view text) {
       check_place(text, why);
       continue;
     }
-    for (const bool full_rows : {false, true}) {
+    for (const unsigned row : {0u, 8u, 16u, 32u}) {
       Kernel copy = kernel;
-      analyse(&copy, {full_rows, 32});
-      find_affine(&copy, {full_rows, 32});
+      analyse(&copy, {.row = row});
+      find_affine(&copy, {.row = row});
     }
   }
   return true;

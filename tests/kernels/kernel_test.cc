@@ -101,6 +101,24 @@ TEST_P(KernelFiles, GiveWhatTheySay) {
 INSTANTIATE_TEST_SUITE_P(Ptx, KernelFiles, testing::ValuesIn(files()),
                          [](const auto& one) { return one.param; });
 
+TEST(Kernels, RowsOfEveryWidth) {
+  KernelFile file;
+  std::string error;
+  ASSERT_TRUE(read_kernel_file(std::string(VGPU_KERNELS) + "/narrow_rows.ptx", &file, &error));
+  for (const uint32_t width : {8u, 12u, 24u, 32u, 48u, 96u}) {
+    SCOPED_TRACE(width);
+    file.launch.block = {width, 96 / width, 1};
+    file.parameters[0].before.as<uint32_t>()[0] = width;
+    for (auto& p : file.parameters) {
+      if (!p.is_output) continue;
+      std::fill(p.after.words.begin(), p.after.words.end(), 0);
+      ASSERT_TRUE(apply_reference(p.after.count == 96 ? "narrow_sums" : "narrow_pairs",
+                                  file.parameters, &p.after));
+    }
+    run_and_compare(file, Lanes::kWarp);
+  }
+}
+
 TEST(Kernels, UnknownOpcodeIsADiagnosticWithItsLine) {
   std::string error;
   auto module = TestModule::load(

@@ -81,6 +81,25 @@ void wmma_product(const Parameters& p, Buffer* d) {
   }
 }
 
+// narrow_rows.ptx: one sum a thread, but none in column 3; rows of `width` threads
+uint32_t narrow_sum(const Parameters& p, uint32_t i, uint32_t width) {
+  return input(p, "a").as<uint32_t>()[i] + input(p, "b").as<uint32_t>()[i / width];
+}
+void narrow_sums(const Parameters& p, Buffer* d) {
+  const uint32_t width = input(p, "width").as<uint32_t>()[0];
+  for (uint32_t i = 0; i < d->count; ++i)
+    d->as<uint32_t>()[i] = i % width == 3 ? 0 : narrow_sum(p, i, width);
+}
+void narrow_pairs(const Parameters& p, Buffer* d) {
+  const uint32_t width = input(p, "width").as<uint32_t>()[0];
+  const uint32_t* q = input(p, "q").as<uint32_t>();
+  for (uint32_t i = 0; i < d->count / 2; ++i) {
+    if (i % width == 3) continue;
+    d->as<uint32_t>()[2 * i] = q[2 * i + 1] + narrow_sum(p, i, width);
+    d->as<uint32_t>()[2 * i + 1] = q[2 * i];
+  }
+}
+
 }  // namespace
 
 bool apply_reference(const std::string& name, const Parameters& parameters, Buffer* out) {
@@ -91,7 +110,9 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
       {"tiles_plain", tiles_plain},
       {"tiles_transposed", tiles_transposed},
       {"tile_moved", tile_moved},
-      {"wmma_product", wmma_product}};
+      {"wmma_product", wmma_product},
+      {"narrow_sums", narrow_sums},
+      {"narrow_pairs", narrow_pairs}};
   static const std::map<std::string, void (*)(Buffer*)> kControl = {
       {"sum_then_choose", sum_then_choose},
       {"triangular", triangular},
