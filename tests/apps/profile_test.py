@@ -4,7 +4,6 @@
 """Usage: profile_test.py --build BUILD APP"""
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -25,10 +24,9 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "profile"
-        env = dict(os.environ, VGPU_SOFTGPU_PROFILE=str(path))
-        env["LD_PRELOAD"] = str(options.build / "lib/softgpu/libcuda.so.1")
-        done = subprocess.run([options.app], env=env, timeout=RUN_SECONDS_MAX, check=False,
-                              stdout=subprocess.DEVNULL)
+        vgpu = str(options.build / "bin/vgpu")
+        done = subprocess.run([vgpu, "run", "--profile", path.name, "--", options.app], cwd=folder,
+                              timeout=RUN_SECONDS_MAX, check=False, stdout=subprocess.DEVNULL)
         check(done.returncode == 0, f"the application ends with {done.returncode}")
         table = path.read_text()
         profile = json.loads((path.parent / "profile.json").read_text())

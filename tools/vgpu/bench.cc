@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/vgpu/bench.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "tools/vgpu/child.h"
+#include "tools/vgpu/places.h"
 
 namespace vgpu::tools {
 namespace {
@@ -47,9 +52,30 @@ int measure(const BenchOptions& options, const Supervisor& supervisor) {
   return problems.empty() ? 0 : 1;
 }
 
+// Becomes the other program; returns only when that fails.
+int become_softgpu_bench(const BenchOptions& options) {
+  const Places places = find_places();
+  if (places.softgpu_bench.empty() || places.soft_library.empty()) {
+    std::fprintf(stderr,
+                 "vgpu bench: vgpu-bench-softgpu is not beside this program; it is built where "
+                 "CMake finds nvcc\n");
+    return 1;
+  }
+  std::vector<const char*> arguments{places.softgpu_bench.c_str()};
+  if (options.quick) arguments.push_back("--quick");
+  if (!options.json_file.empty())
+    arguments.insert(arguments.end(), {"--json", options.json_file.c_str()});
+  arguments.push_back(nullptr);
+  ::setenv("VGPU_BENCH_LIBCUDA", places.soft_library.c_str(), 1);
+  ::execv(arguments[0], const_cast<char* const*>(arguments.data()));
+  std::fprintf(stderr, "vgpu bench: %s: %s\n", arguments[0], std::strerror(errno));
+  return 1;
+}
+
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
+  if (options.softgpu) return become_softgpu_bench(options);
   const Supervisor supervisor;
   try {
     return measure(options, supervisor);

@@ -13,6 +13,7 @@ namespace vgpu::tools {
 struct BenchOptions {
   std::string json_file;
   bool quick = false;
+  bool softgpu = false;  // vgpu-bench-softgpu instead
 };
 
 // Named numbers, in the units that their names end with (ns, per_s, bytes_per_s, trips).

@@ -37,6 +37,14 @@ CLI::App* add_run(CLI::App* app, CommandLine* line) {
                   "Print counts at exit as JSON to stderr, or write them: --stats=FILE");
   run->add_flag("--direct", line->run.direct,
                 "No server: put the software GPU itself under the program (the native baseline)");
+  run->add_option_function<std::string>(
+      "--profile",
+      [line](const std::string& file) {
+        line->run.profile = file;
+        line->run.direct = true;
+      },
+      "Write what each kernel did and how to make it faster to this file, and to FILE.json; implies "
+      "--direct");
   run->add_flag_callback(
       "--no-check", [line] { line->run.check = false; },
       "Do not ask the server first whether it is there");
@@ -88,6 +96,10 @@ CLI::App* add_bench(CLI::App* app, CommandLine* line) {
   bench->add_option("--json", line->bench.json_file, "Also write everything measured to this file");
   bench->add_flag("--quick", line->bench.quick,
                   "About a tenth of the repetitions, copies to 16 MiB");
+  bench->add_option_function<std::string>(
+           "what", [line](const std::string&) { line->bench.softgpu = true; },
+           "softgpu: kernels on the software GPU beside the same in C++, instead")
+      ->check(CLI::IsMember({"softgpu"}));
   return bench;
 }
 
@@ -98,7 +110,7 @@ struct RunArguments {
 };
 
 RunArguments split_run(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--name"};
+  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--name", "--profile"};
   RunArguments split;
   size_t at = 0;
   for (; at < arguments.size() && arguments[at].starts_with('-'); ++at) {

@@ -26,6 +26,7 @@ inline constexpr char kRunExamples[] =
     "  vgpu run --server unix:/tmp/g.sock -- ./vecadd\n"
     "  vgpu run --stats=/tmp/counts.json -- ./vecadd\n"
     "  vgpu run --direct -- ./vecadd             on the software GPU, without a server\n"
+    "  vgpu run --profile=table.txt -- ./vecadd  the same, and what its kernels did\n"
     "vgpu replaces itself by the program: signals and the exit code are the program's own.\n"
     "Exit codes of vgpu itself: 125 no server or a mistake here, 126 not executable, 127 not "
     "found.\n"
@@ -67,7 +68,8 @@ inline constexpr char kBenchExamples[] =
     "table: docs/measuring.md.\n"
     "Examples:\n"
     "  vgpu bench\n"
-    "  vgpu bench --quick --json bench.json";
+    "  vgpu bench --quick --json bench.json\n"
+    "  vgpu bench softgpu --quick       the software GPU beside C++ on the same cores";
 
 }  // namespace vgpu::tools
 

@@ -23,6 +23,7 @@ struct Places {
   std::string worker;         // vgpu-worker
   std::string bench_guest;    // vgpu-bench-guest
   std::string null_driver;    // the driver that does nothing, for measuring
+  std::string softgpu_bench;  // vgpu-bench-softgpu
 };
 
 // Looks beside `program_folder` (that of this program when empty) and into the environment.

@@ -84,7 +84,10 @@ int run_program(const RunOptions& options) {
     return complain(kExitNotExecutable, file + " " + obstacle, "");
   }
   if (options.direct) {
-    return execute(file, options, direct_environment(current_environment(), places));
+    Environment environment = direct_environment(current_environment(), places);
+    if (!options.profile.empty())
+      environment["VGPU_SOFTGPU_PROFILE"] = absolute_path(options.profile);
+    return execute(file, options, environment);
   }
   GuestSettings settings;
   settings.server = options.server;

@@ -18,6 +18,7 @@ struct RunOptions {
   std::string memory;  // a size as the user gave it
   std::string name;
   std::string stats;    // empty: none; "1": stderr; else a file
+  std::string profile;  // empty: none; else a file; only with `direct`
   bool direct = false;  // preload the software GPU itself
   bool check = true;    // ask the server first
   std::vector<std::string> command;

@@ -47,6 +47,17 @@ TEST(CommandLine, StatsWithAndWithoutAFile) {
   EXPECT_THAT(line.run.command, ElementsAre("app", "x"));
 }
 
+TEST(CommandLine, AProfileIsOfADirectRun) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", "--profile", "t.txt", "app"},
+        {"run", "--profile=t.txt", "--", "app"}}) {
+    const CommandLine line = parse_command_line(arguments);
+    EXPECT_EQ(line.run.profile, "t.txt");
+    EXPECT_TRUE(line.run.direct);
+    EXPECT_THAT(line.run.command, ElementsAre("app"));
+  }
+}
+
 TEST(CommandLine, NoCheckSwitchesTheQuestionOff) {
   EXPECT_FALSE(parse_command_line({"run", "--no-check", "app"}).run.check);
 }
@@ -91,6 +102,8 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_EQ(demo.demo.rounds, 5);
   EXPECT_THAT(demo.demo.programs, ElementsAre("a", "b"));
   EXPECT_TRUE(parse_command_line({"bench", "--quick"}).bench.quick);
+  EXPECT_FALSE(parse_command_line({"bench", "--quick"}).bench.softgpu);
+  EXPECT_TRUE(parse_command_line({"bench", "softgpu", "--quick"}).bench.softgpu);
 }
 
 TEST(CommandLine, MistakesGiveTwo) {
@@ -99,7 +112,8 @@ TEST(CommandLine, MistakesGiveTwo) {
                                                     {"info", "--xml"},
                                                     {"demo", "one"},
                                                     {"demo", "--rounds", "0"},
-                                                    {"bench", "--json"}}) {
+                                                    {"bench", "--json"},
+                                                    {"bench", "hardgpu"}}) {
     const CommandLine line = parse_command_line(arguments);
     EXPECT_EQ(line.command, Command::kNone);
     EXPECT_EQ(line.exit_code, 2);
