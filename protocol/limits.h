@@ -9,7 +9,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kProtocolVersion =
-    2;  // raised by any change of layout or of the handshake
+    3;  // raised by any change of layout or of the handshake
 
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
@@ -33,6 +33,11 @@ inline constexpr uint32_t kBlobInlineBytesMax = 4096;
 // ---------------------------------------------------------------------------------------
 inline constexpr uint32_t kReplySlots = 256;            // more waiting threads queue in the guest
 inline constexpr uint32_t kReplyPayloadBytesMax = 112;  // larger results go through the down-slab
+
+// --- calls of the guest's functions
+// ----------------------------------------------------------------------
+inline constexpr uint32_t kHostCallEntries =
+    128;  // posted and not finished; more wait in the worker
 
 // --- semaphores
 // ------------------------------------------------------------------------------------

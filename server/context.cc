@@ -156,6 +156,7 @@ bool handle_ContextDestroy(Session& session, const wire::ContextDestroyArgs& arg
     context->orphans.clear();
     context->events.release_all(driver);
     const CUresult result = driver.cuCtxDestroy_v2(context->handle);
+    session.host_calls().give_all_of(context);
     session.channel().replies().complete(reply, result);
   });
   return true;

@@ -40,9 +40,15 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, DeviceM
     : config_(config),
       channel_(channel),
       memory_(memory),
+      host_calls_(&channel->host_calls(),
+                  [this] {
+                    fail(SessionEnd::kMalformed, CUDA_ERROR_UNKNOWN,
+                         "the guest has finished functions that it was not given");
+                  }),
       lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {}
 
 Session::~Session() {
+  host_calls_.stop();
   lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
@@ -50,6 +56,7 @@ Session::~Session() {
 }
 
 void Session::release_all() {
+  host_calls_.stop();  // or streams would wait for a guest that is gone
   lanes_.drain();
   lanes_.stop();
   slab_queue_.stop();
@@ -79,6 +86,8 @@ void Session::release_all() {
     if (module->library != nullptr) (void)driver().cuLibraryUnload(module->library);
   });
   bound_ = nullptr;
+  (void)driver().cuCtxSetCurrent(config_.primary);
+  host_calls_.release_all(driver());
 }
 
 SessionEnd Session::run() {

@@ -19,6 +19,7 @@
 #include "server/device_memory.h"
 #include "server/handles.h"
 #include "server/host_blocks.h"
+#include "server/host_calls.h"
 #include "server/module.h"
 #include "server/objects.h"
 #include "server/record.h"
@@ -90,6 +91,7 @@ class Session {
   Admission& admission() { return admission_; }
   CompletionPool& pool() { return pool_; }
   Lanes& lanes() { return lanes_; }
+  HostCalls& host_calls() { return host_calls_; }
   ModuleTable& modules() { return modules_; }
   Context* bound() { return bound_; }
 
@@ -229,6 +231,7 @@ class Session {
   std::atomic<bool> failed_{false};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::string reason_;
+  HostCalls host_calls_;
   RetirementQueue slab_queue_;
   RetirementQueue fence_queue_;
   Lanes lanes_;

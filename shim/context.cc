@@ -55,6 +55,7 @@ void forget_objects(Session& session, Context* context) {
   }
   forget_modules(session, context);
   session.arrays().forget(context);
+  session.host_calls().forget(context);
   context->unordered_streams.store(0, std::memory_order_relaxed);
   session.memory().free_all_of(context->id);
 }

@@ -24,6 +24,7 @@ enum HandleTag : uint64_t {
   kKernelTag = 7,    // never on the wire
   kArrayTag = 9,
   kMipmappedArrayTag = 10,
+  kHostCallTag = 11,
 };
 
 inline constexpr uint64_t kLegacyStreamId = 1;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "api/callback_scope.h"
 #include "shim/session.h"
 
 namespace vgpu::shim {
@@ -30,14 +31,16 @@ class Process {
   friend void forget_session_in_child();
 };
 
-// For every call that needs a current context. Checks, in this order: cuInit, the session, the
-// context, a sticky error.
+// For every call that needs a current context. Checks, in this order: cuInit, the session, that no
+// host function calls, the context, a sticky error.
 inline CUresult enter(Session** session, Context** context) {
   Session* found = Process::session();
   if (found == nullptr) [[unlikely]]
     return CUDA_ERROR_NOT_INITIALIZED;
   if (const CUresult state = found->state(); state != CUDA_SUCCESS) [[unlikely]]
     return state;
+  if (inside_host_function) [[unlikely]]
+    return CUDA_ERROR_NOT_PERMITTED;
   Context* current = current_context();
   if (current == nullptr) [[unlikely]]
     return CUDA_ERROR_INVALID_CONTEXT;

@@ -13,6 +13,7 @@
 #include "protocol/wire/encoder.h"
 #include "shim/array_table.h"
 #include "shim/context.h"
+#include "shim/host_calls.h"
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
 #include "shim/memory/device_memory.h"
@@ -44,6 +45,7 @@ class Session : public MemoryPort {
   ContextTable& contexts() { return contexts_; }
   DeviceMemory& memory() { return *memory_; }
   HostMemory& host_memory() { return host_memory_; }
+  HostCalls& host_calls() { return host_calls_; }
   ArrayTable& arrays() { return arrays_; }
   Stats& stats() { return stats_; }
   Progress& progress() { return progress_; }
@@ -175,6 +177,7 @@ class Session : public MemoryPort {
   std::unique_ptr<protocol::GuestChannel> channel_;
   ContextTable contexts_;
   HostMemory host_memory_;
+  HostCalls host_calls_;
   ArrayTable arrays_;
   std::unique_ptr<DeviceMemory> memory_;
   Stats stats_;

@@ -15,8 +15,9 @@
 //   offset 0        ChannelHeader    one page: identity, and a cache line for each thing that one
 //   side writes
 //          4096     SemaphorePage    written by the worker, polled by the guest
-//          8192     ReplySlot[256]   one cache line pair for each waiting guest thread
-//          40960    ring             ring_bytes, a power of two
+//          8192     HostCallPage     functions of the guest's that the worker asks it to run
+//          12288    ReplySlot[256]   one cache line pair for each waiting guest thread
+//          45056    ring             ring_bytes, a power of two
 //          ...      up-slab          up_bytes: staged blobs on their way to the worker
 //          ...      down-slab        down_bytes: results on their way to the guest
 //
@@ -97,6 +98,23 @@ struct SemaphorePage {
   alignas(kCacheLineBytes) std::atomic<uint32_t> held[kHoldWords];
 };
 
+// A function that the guest has named and shall run now.
+struct HostCallEntry {
+  uint64_t id;
+  int32_t status;  // CUresult for those that want one
+  uint32_t reserved;
+};
+
+// A ring of calls upwards. Positions count calls and never wrap. The guest runs them one after the
+// other, so "finished" says which are over.
+struct HostCallPage {
+  PositionLine posted;     // worker writes
+  PositionLine finished;   // guest writes
+  SleepLine guest_sleep;   // the guest's thread waits for calls
+  SleepLine worker_sleep;  // the worker's waits for their ends
+  HostCallEntry entries[kHostCallEntries];
+};
+
 static_assert(sizeof(IdentityLine) == 64 && sizeof(PositionLine) == 64 && sizeof(SleepLine) == 64);
 static_assert(offsetof(ChannelHeader, tail) == 64 && offsetof(ChannelHeader, head) == 128);
 static_assert(offsetof(ChannelHeader, consumer_sleep) == 192);
@@ -108,9 +126,13 @@ static_assert(offsetof(SemaphorePage, slab_retired) == 64 &&
 static_assert(offsetof(SemaphorePage, waiters) == 320 && offsetof(SemaphorePage, sticky) == 384);
 static_assert(offsetof(SemaphorePage, held) == 640);
 static_assert(sizeof(SemaphorePage) <= kPageBytes);
+static_assert(sizeof(HostCallEntry) == 16 && offsetof(HostCallPage, finished) == 64);
+static_assert(offsetof(HostCallPage, guest_sleep) == 128 && offsetof(HostCallPage, entries) == 256);
+static_assert(sizeof(HostCallPage) <= kPageBytes);
 
 inline constexpr size_t kSemaphoreOffset = kPageBytes;
-inline constexpr size_t kReplyOffset = 2 * kPageBytes;
+inline constexpr size_t kHostCallOffset = 2 * kPageBytes;
+inline constexpr size_t kReplyOffset = 3 * kPageBytes;
 inline constexpr size_t kRingOffset = kReplyOffset + kReplySlots * sizeof(ReplySlot);
 static_assert(kRingOffset % kPageBytes == 0);
 
@@ -137,6 +159,9 @@ class ChannelView {
   ChannelHeader* header() const { return reinterpret_cast<ChannelHeader*>(memory_); }
   SemaphorePage* semaphores() const {
     return reinterpret_cast<SemaphorePage*>(memory_ + kSemaphoreOffset);
+  }
+  HostCallPage* host_calls() const {
+    return reinterpret_cast<HostCallPage*>(memory_ + kHostCallOffset);
   }
   ReplySlot* replies() const { return reinterpret_cast<ReplySlot*>(memory_ + kReplyOffset); }
   std::byte* ring() const { return memory_ + kRingOffset; }

@@ -25,7 +25,8 @@ GuestChannel::GuestChannel(std::unique_ptr<Transport> transport, const ChannelVi
       up_(view.sizes().up_bytes),
       down_(view.sizes().down_bytes),
       replies_(view, spin),
-      semaphores_(view, spin) {}
+      semaphores_(view, spin),
+      host_calls_(view, spin) {}
 
 Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transport> transport,
                                                          SpinMode spin) {
@@ -92,6 +93,7 @@ void GuestChannel::mark_dead() {
   producer_.mark_dead();
   replies_.mark_dead();
   semaphores_.mark_dead();
+  host_calls_.mark_dead();
 }
 
 WorkerChannel::WorkerChannel(std::unique_ptr<Transport> transport, const ChannelView& view,
@@ -100,7 +102,8 @@ WorkerChannel::WorkerChannel(std::unique_ptr<Transport> transport, const Channel
       view_(view),
       consumer_(view, spin),
       replies_(view),
-      semaphores_(view) {}
+      semaphores_(view),
+      host_calls_(view, spin) {}
 
 Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(std::unique_ptr<Transport> transport,
                                                              SpinMode spin) {

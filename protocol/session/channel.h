@@ -8,6 +8,7 @@
 
 #include "base/spin_mutex.h"
 #include "protocol/ring/consumer.h"
+#include "protocol/ring/host_calls.h"
 #include "protocol/ring/layout.h"
 #include "protocol/ring/producer.h"
 #include "protocol/ring/reply.h"
@@ -29,6 +30,7 @@ class GuestChannel {
   Producer& producer() { return producer_; }             // under lock()
   ReplyPool& replies() { return replies_; }              // thread-safe
   SemaphoreReader& semaphores() { return semaphores_; }  // thread-safe
+  HostCallReader& host_calls() { return host_calls_; }   // one thread
   std::span<std::byte> up_slab() const { return view_.up_slab(); }
   std::span<std::byte> down_slab() const { return view_.down_slab(); }
   Transport& transport() { return *transport_; }
@@ -66,6 +68,7 @@ class GuestChannel {
   Staging down_;
   ReplyPool replies_;
   SemaphoreReader semaphores_;
+  HostCallReader host_calls_;
 };
 
 // The worker's end. Owns the transport.
@@ -78,6 +81,7 @@ class WorkerChannel {
   Consumer& consumer() { return consumer_; }             // one thread
   ReplyWriter& replies() { return replies_; }            // thread-safe for different slots
   SemaphoreWriter& semaphores() { return semaphores_; }  // thread-safe
+  HostCallWriter& host_calls() { return host_calls_; }   // see there
   std::span<std::byte> up_slab() const { return view_.up_slab(); }
   std::span<std::byte> down_slab() const { return view_.down_slab(); }
   Transport& transport() { return *transport_; }
@@ -93,6 +97,7 @@ class WorkerChannel {
   Consumer consumer_;
   ReplyWriter replies_;
   SemaphoreWriter semaphores_;
+  HostCallWriter host_calls_;
 };
 
 }  // namespace vgpu::protocol

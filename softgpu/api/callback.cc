@@ -3,27 +3,50 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/callback_scope.h"
 #include "driver_functions.h"
-#include "softgpu/api/callback_scope.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
+namespace {
 
-CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
+// Gives the stream a command for its host engine.
+CUresult submit(CUstream handle, bool valid, std::unique_ptr<softgpu::Command> command) {
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
-  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!valid) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
   if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  auto command = std::make_unique<softgpu::Command>();
   command->kind = softgpu::CommandKind::kHost;
-  command->work = [function, user] {
-    softgpu::inside_host_function = true;
-    function(user);
-    softgpu::inside_host_function = false;
-  };
   context->device().management().submit(stream->queue, std::move(command));
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
+  auto command = std::make_unique<softgpu::Command>();
+  command->work = [function, user] {
+    const HostFunctionScope scope;
+    function(user);
+  };
+  return submit(handle, function != nullptr, std::move(command));
+}
+
+// Unlike a host function it is called in a broken context too, and told so.
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user,
+                             unsigned int flags) {
+  auto command = std::make_unique<softgpu::Command>();
+  command->always = true;
+  command->work = [raw = command.get(), handle, callback, user,
+                   context = softgpu::context_stack().top()] {
+    const CUresult status = raw->queue->channel->sticky();
+    if (status == CUDA_ERROR_DEINITIALIZED) return;  // the process ends: its objects are going
+    context->output().flush();
+    const HostFunctionScope scope;
+    callback(handle, status, user);
+  };
+  return submit(handle, callback != nullptr && flags == 0, std::move(command));
 }
 
 }  // namespace vgpu::driver

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "api/callback_scope.h"
 #include "api/cudart/host.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "driver_functions.h"
-#include "softgpu/api/callback_scope.h"
 #include "softgpu/api/identity.h"
 
 namespace vgpu::softgpu {

@@ -88,10 +88,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
 CUresult cuStreamQuery(CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
-  const bool done = stream->queue->legacy
-                        ? stream->context->device().management().nothing_before(*stream->queue)
-                        : stream->queue->idle();
-  if (!done) return CUDA_ERROR_NOT_READY;
+  if (!stream->context->device().management().settled(*stream->queue)) return CUDA_ERROR_NOT_READY;
   return stream->channel->sticky();
 }
 

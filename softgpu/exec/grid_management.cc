@@ -110,8 +110,8 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
 
 // True when an engine runs it (or has taken it); false when it is complete already.
 bool GridManagement::run_ahead(Command* command) {
-  if (command->kind == CommandKind::kMarker || command->queue->channel->sticky() != CUDA_SUCCESS)
-    return false;
+  if (command->kind == CommandKind::kMarker) return false;
+  if (command->queue->channel->sticky() != CUDA_SUCCESS && !command->always) return false;
   switch (command->kind) {
     case CommandKind::kGrid:
       if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());
@@ -163,14 +163,15 @@ void GridManagement::mark_reached(EventPoint& point) {
 void GridManagement::finish_front(StreamQueue& queue) {
   std::unique_ptr<Command> command = std::move(queue.commands.front());
   queue.commands.pop_front();
-  // Counts before events: whoever has seen a stream's last event finds the stream idle too.
+  // Events before counts: whoever has seen the stream idle finds its events reached. The other way
+  // round settled() sees to it.
+  if (command->record != nullptr) mark_reached(*command->record);
   if (queue.blocking) queue.channel->blocking_outstanding.fetch_sub(1, std::memory_order_release);
   queue.completed.store(command->ordinal, std::memory_order_seq_cst);
   if (queue.sleepers.load(std::memory_order_seq_cst) != 0) {
     queue.completion_word.fetch_add(1, std::memory_order_seq_cst);
     futex_wake_all(&queue.completion_word);
   }
-  if (command->record != nullptr) mark_reached(*command->record);
   std::erase_if(queue.waiters, [&](const OrdinalWaiter& waiter) {
     if (waiter.ordinal > command->ordinal) return false;
     unblock(waiter.command);
@@ -215,6 +216,13 @@ bool GridManagement::nothing_before(const StreamQueue& queue) const {
   if (!queue.blocking) return true;
   if (queue.legacy) return queue.channel->blocking_outstanding.load(std::memory_order_acquire) == 0;
   return queue.channel->legacy->idle();
+}
+
+bool GridManagement::settled(const StreamQueue& queue) {
+  const auto done = [&] { return queue.legacy ? nothing_before(queue) : queue.idle(); };
+  if (done()) return true;
+  std::lock_guard<std::mutex> lock(mutex_);  // what is about to be counted is
+  return done();
 }
 
 void GridManagement::fail(Channel* channel, CUresult code) {

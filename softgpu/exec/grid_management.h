@@ -37,6 +37,8 @@ class GridManagement {
   void reach(EventPoint& point);
   // True when a command submitted to `queue` now would start at once.
   bool nothing_before(const StreamQueue& queue) const;
+  // Whether the queue's stream is idle: certainly true once its last event is seen reached.
+  bool settled(const StreamQueue& queue);
 
   // A fault: the channel's later commands complete without running, running blocks leave. The first
   // one counts.

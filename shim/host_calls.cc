@@ -1,0 +1,83 @@
+// Naming functions and running them when the worker says that a stream is there.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/host_calls.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <mutex>
+#include <vector>
+
+#include "api/callback_scope.h"
+#include "base/log.h"
+#include "shim/session.h"
+
+namespace vgpu::shim {
+
+uint64_t HostCalls::add(Session* session, const HostFunction& function) {
+  std::lock_guard lock(mutex_);
+  if (!started_) started_ = start(session);
+  return started_ ? functions_.insert(function) : 0;
+}
+
+void HostCalls::remove(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  functions_.remove(id);
+}
+
+void HostCalls::forget(const Context* context) {
+  std::vector<uint64_t> ids;
+  std::lock_guard lock(mutex_);
+  functions_.for_each([&](uint64_t id, const HostFunction& function) {
+    if (function.context == context && function.callback == nullptr) ids.push_back(id);
+  });
+  for (const uint64_t id : ids) functions_.remove(id);
+}
+
+// The thread takes no signal of the application's, and has a stack like any other of its threads.
+bool HostCalls::start(Session* session) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = ::pthread_create(&thread, &attributes, run_all, session);
+  ::pthread_attr_destroy(&attributes);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) VGPU_LOG_ERROR("no thread for host functions");
+  return error == 0;
+}
+
+// Until the server is gone or the process ends.
+void* HostCalls::run_all(void* argument) {
+  auto* session = static_cast<Session*>(argument);
+  protocol::HostCallReader& calls = session->channel().host_calls();
+  protocol::HostCall call;
+  while (calls.next(&call) == protocol::WaitResult::kReady) {
+    session->host_calls().run(call);
+    calls.finish();
+  }
+  return nullptr;
+}
+
+// A name that is not (any more) one of ours is passed over: the worker may say what it likes.
+void HostCalls::run(const protocol::HostCall& call) {
+  HostFunction function;
+  {
+    std::lock_guard lock(mutex_);
+    const HostFunction* found = functions_.find(call.id);
+    if (found == nullptr) return;
+    function = *found;
+    if (!function.repeated) functions_.remove(call.id);
+  }
+  const HostFunctionScope scope;
+  if (function.callback != nullptr) {
+    function.callback(function.stream, static_cast<CUresult>(call.status), function.user);
+  } else {
+    function.function(function.user);
+  }
+}
+
+}  // namespace vgpu::shim
