@@ -27,7 +27,6 @@ constexpr CUdevice_attribute kNotServed[] = {
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
@@ -181,6 +180,9 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   for (CUdevice_attribute attribute : kNotServed) {
     if (attribute < count) snapshot.attributes[attribute] = 0;
   }
+  // Guests have pools of their own making, whatever the device can do.
+  if (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED < count)
+    snapshot.attributes[CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED] = 1;
   for (int i = 0; i < CU_LIMIT_MAX; ++i) {
     size_t value = 0;
     if (driver_->cuCtxGetLimit(&value, static_cast<CUlimit>(i)) != CUDA_SUCCESS) value = 0;

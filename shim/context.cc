@@ -60,7 +60,7 @@ void forget_objects(Session& session, Context* context) {
   session.memory().free_all_of(context->id);
 }
 
-CUresult synchronize(Session& session, Context* context) {
+CUresult ask_for_end(Session& session, Context* context) {
   if (context->progress.idle()) return CUDA_SUCCESS;
   wire::ContextSynchronizeArgs args;
   args.context = context->id;
@@ -68,6 +68,12 @@ CUresult synchronize(Session& session, Context* context) {
   uint64_t number = 0;
   const CUresult result = session.call(context, Op::kContextSynchronize, args, &reply, {}, &number);
   if (result == CUDA_SUCCESS) session.note_context_done(context, number);
+  return result;
+}
+
+CUresult synchronize(Session& session, Context* context) {
+  const CUresult result = ask_for_end(session, context);
+  session.pools()->synchronised();
   return result;
 }
 
@@ -83,6 +89,8 @@ CUresult reset_primary(Session& session, Context* context) {
     session.forget_bound();
   }
   forget_objects(session, context);
+  // Memory of pools is of no context; without any the device starts afresh.
+  if (session.contexts().active_count() == 0) session.pools()->forget_memory();
   context->unique_id = session.contexts().next_unique_id();
   return result;
 }

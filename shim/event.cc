@@ -44,10 +44,18 @@ bool known_done(Session& session, const Event& event) {
 template <typename Args>
 CUresult ask_about(Session& session, Event* event, Op op) {
   const uint64_t recorded = event->recorded.load(std::memory_order_relaxed);
+  const Event::Record record = event->last_record();
   Args args;
   args.event = event->id;
   const CUresult result = session.call(event->context, op, args);
-  if (result == CUDA_SUCCESS) Progress::raise(event->completed, recorded);
+  if (result != CUDA_SUCCESS) return result;
+  Progress::raise(event->completed, recorded);
+  // So is all before it in its stream.
+  if (record.stream == shim::kLegacyStreamId) {
+    Progress::raise(event->context->legacy.completed, record.number);
+  } else if (shim::Stream* stream = session.streams.find(record.stream); stream != nullptr) {
+    Progress::raise(stream->progress.completed, record.number);
+  }
   return result;
 }
 
@@ -116,7 +124,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   args.stream = stream.id;
   const uint64_t number = session->post(context, Op::kEventRecord, args, {}, &stream);
   if (number == 0) return session->lost();
-  Progress::raise(event->recorded, number);
+  event->set_recorded(stream.id, number);
   return CUDA_SUCCESS;
 }
 
@@ -136,8 +144,12 @@ CUresult cuEventSynchronize(CUevent handle) {
   Session* session;
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
-  if (known_done(*session, *event)) return CUDA_SUCCESS;
-  return ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize);
+  const CUresult result =
+      known_done(*session, *event)
+          ? CUDA_SUCCESS
+          : ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize);
+  session->pools()->synchronised();
+  return result;
 }
 
 CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {

@@ -20,7 +20,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address = 0;
-  const CUresult result = session->memory().allocate(bytes, context->id, &address);
+  CUresult result = session->memory().allocate(bytes, context->id, &address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back()) [[unlikely]]
+    result = session->memory().allocate(bytes, context->id, &address);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
@@ -48,7 +50,11 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  return address == 0 ? CUDA_SUCCESS : session->memory().free(address);
+  if (address == 0) return CUDA_SUCCESS;
+  const CUresult result = session->memory().free(address);
+  if (result != CUDA_ERROR_INVALID_VALUE) [[likely]]
+    return result;
+  return session->pools()->free_now(address) ? CUDA_SUCCESS : result;
 }
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {

@@ -53,11 +53,12 @@ struct Context {
   bool primary = false;
   std::atomic<bool> active{false};  // false: primary not retained, or destroyed
   std::atomic<uint32_t> flags{0};
-  uint32_t retains = 0;           // primary; under ContextTable::primary_lives
-  std::atomic<uint32_t> uses{1};  // created: cuCtxAttach, cuCtxDetach
-  uint64_t unique_id = 0;         // cuCtxGetId; a new one for every life
-  Progress progress;              // everything in this context
-  Progress legacy;                // the legacy stream and what orders with it
+  uint32_t retains = 0;                 // primary; under ContextTable::primary_lives
+  std::atomic<uint32_t> uses{1};        // created: cuCtxAttach, cuCtxDetach
+  uint64_t unique_id = 0;               // cuCtxGetId; a new one for every life
+  Progress progress;                    // everything in this context
+  Progress legacy;                      // the legacy stream and what orders with it
+  std::atomic<uint64_t> legacy_own{0};  // newest record with work of the legacy stream itself
   std::atomic<uint32_t> unordered_streams{
       0};  // live streams that do not order with the legacy stream by themselves
 
@@ -81,7 +82,25 @@ struct Event {
   uint32_t flags = 0;
   std::atomic<uint64_t> recorded{0};  // number of the newest EventRecord, 0: never
   std::atomic<uint64_t> completed{0};
-  std::atomic<int64_t> recorded_in{0};  // id of the stream
+
+  struct Record {
+    uint64_t stream = 0, number = 0;  // stream 0: not known at the moment
+  };
+  void set_recorded(uint64_t stream, uint64_t number) {
+    recorded_in_.store(0, std::memory_order_release);
+    Progress::raise(recorded, number);
+    recorded_in_.store(stream, std::memory_order_release);
+  }
+  Record last_record() const {
+    // acquire: between two equal answers the number is of that stream; partner is set_recorded().
+    const uint64_t stream = recorded_in_.load(std::memory_order_acquire);
+    const uint64_t number = recorded.load(std::memory_order_acquire);
+    if (recorded_in_.load(std::memory_order_acquire) != stream) return {};
+    return {stream, number};
+  }
+
+ private:
+  std::atomic<uint64_t> recorded_in_{0};  // id of the stream
 };
 
 template <typename Handle>

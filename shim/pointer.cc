@@ -20,6 +20,7 @@ struct Known {
   bool device = false, host = false;
   uint64_t address = 0, base = 0, bytes = 0, id = 0, context = 0;
   bool in_place = false;
+  uint64_t pool = 0;
 };
 
 Known look_up(Session& session, uint64_t address) {
@@ -33,6 +34,7 @@ Known look_up(Session& session, uint64_t address) {
     known.bytes = allocation.bytes;
     known.id = allocation.id;
     known.context = allocation.context;
+    known.pool = session.pools()->pool_of(allocation.address);
   } else if (session.host_memory().find(address, &block)) {
     known.host = true;
     known.base = block.address;
@@ -85,6 +87,8 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
       return put<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return put<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return put<CUmemoryPool>(data, handle_of<CUmemoryPool>(known.pool));
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -109,6 +113,7 @@ void clear(CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       put<uint64_t>(data, 0);
       break;
     default:

@@ -89,6 +89,7 @@ void Session::note_work(Context* context, const StreamRef& stream, uint64_t numb
   context->progress.submitted.store(number, std::memory_order_relaxed);
   if (stream.stream == nullptr) {
     context->legacy.submitted.store(number, std::memory_order_relaxed);
+    context->legacy_own.store(number, std::memory_order_relaxed);
     return;
   }
   stream.stream->progress.submitted.store(number, std::memory_order_relaxed);

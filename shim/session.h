@@ -17,6 +17,7 @@
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
 #include "shim/memory/device_memory.h"
+#include "shim/pools.h"
 #include "shim/stats.h"
 #include "wire.h"
 
@@ -46,6 +47,7 @@ class Session : public MemoryPort {
   DeviceMemory& memory() { return *memory_; }
   HostMemory& host_memory() { return host_memory_; }
   HostCalls& host_calls() { return host_calls_; }
+  GuestPools& pools() { return pools_; }
   ArrayTable& arrays() { return arrays_; }
   Stats& stats() { return stats_; }
   Progress& progress() { return progress_; }
@@ -180,6 +182,7 @@ class Session : public MemoryPort {
   HostCalls host_calls_;
   ArrayTable arrays_;
   std::unique_ptr<DeviceMemory> memory_;
+  GuestPools pools_{*this};
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;

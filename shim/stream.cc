@@ -79,7 +79,9 @@ CUresult cuStreamSynchronize(CUstream handle) {
   Context* context;
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
-  return synchronize_stream(*session, context, stream);
+  const CUresult result = synchronize_stream(*session, context, stream);
+  session->pools()->synchronised();
+  return result;
 }
 
 CUresult cuStreamQuery(CUstream handle) {
@@ -113,8 +115,9 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   wire::StreamWaitEventArgs args;
   args.stream = stream.id;
   args.event = event->id;
-  return session->post(context, Op::kStreamWaitEvent, args, {}, &stream) != 0 ? CUDA_SUCCESS
-                                                                              : session->lost();
+  if (session->post(context, Op::kStreamWaitEvent, args, {}, &stream) == 0) return session->lost();
+  session->pools().note_wait(*context, stream, *event);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {

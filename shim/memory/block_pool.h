@@ -32,7 +32,8 @@ struct Block {
   BlockIndex free_previous = kNoBlock,
              free_next = kNoBlock;  // list links (free list, or queue of pending ones)
   BlockState state = BlockState::kUnused;
-  bool small = false;  // belongs to the arena of small blocks
+  bool small = false;   // belongs to the arena of small blocks
+  bool pooled = false;  // given to a memory pool, which alone gives it back (kLive)
 };
 
 // Hands out descriptors by index; 0 is none. Not thread-safe. Grows by pages and gives nothing

@@ -17,10 +17,11 @@ constexpr uint64_t round_up(uint64_t value, uint64_t step) {
 DeviceMemory::DeviceMemory(MemoryPort& port, const Options& options)
     : port_(port), options_(options), frontier_(options.base) {}
 
-CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, uint64_t* address) {
+CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > options_.grant) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (options_.mode == MemoryMode::kForwarded) return allocate_forwarded(bytes, context, address);
+  if (options_.mode == MemoryMode::kForwarded)
+    return allocate_forwarded(bytes, context, pooled, address);
   const bool small = bytes < kChunkBytes;
   const uint64_t size = round_up(bytes, small ? kUnitBytes : kChunkBytes);
   std::unique_lock lock(mutex_);
@@ -35,6 +36,7 @@ CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, uint64_t* addr
   block.state = BlockState::kLive;
   block.requested = bytes;
   block.context = context;
+  block.pooled = pooled;
   block.id = ++next_id_;
   count_live(block, true);
   if (!small) index_.set_large(block.address, block.bytes, index);
@@ -48,19 +50,23 @@ CUresult DeviceMemory::free(uint64_t address) {
   if (index == kNoBlock || pool_[index].address != address ||
       pool_[index].state != BlockState::kLive) {
     if (options_.mode != MemoryMode::kForwarded) return CUDA_ERROR_INVALID_VALUE;
-    if (disown(address) == kNoBlock) return CUDA_ERROR_INVALID_VALUE;
+    const BlockIndex foreign = find_foreign(address);
+    if (foreign == kNoBlock || pool_[foreign].pooled) return CUDA_ERROR_INVALID_VALUE;
+    disown(address);
     lock.unlock();
     return port_.release(address);
   }
+  if (pool_[index].pooled) return CUDA_ERROR_INVALID_VALUE;
   retire_live(index);
   return CUDA_SUCCESS;
 }
 
-void DeviceMemory::retire_live(BlockIndex index) {
+void DeviceMemory::retire_live(BlockIndex index, bool past) {
   Block& block = pool_[index];
   count_live(block, false);
   block.requested = 0;
-  if (port_.idle()) {
+  block.pooled = false;
+  if (past || port_.idle()) {
     release(index);
   } else {
     queue_pending(index);
@@ -115,10 +121,12 @@ uint64_t DeviceMemory::used() {
   return used_;
 }
 
-CUresult DeviceMemory::allocate_forwarded(uint64_t bytes, uint64_t context, uint64_t* address) {
+CUresult DeviceMemory::allocate_forwarded(uint64_t bytes, uint64_t context, bool pooled,
+                                          uint64_t* address) {
   if (const CUresult result = port_.allocate(bytes, address); result != CUDA_SUCCESS) return result;
   std::unique_lock lock(mutex_);
   adopt(*address, bytes, context);
+  pool_[foreign_.back()].pooled = pooled;
   used_ += round_up(bytes, kUnitBytes);
   return CUDA_SUCCESS;
 }
@@ -147,6 +155,12 @@ void DeviceMemory::adopt(uint64_t address, uint64_t bytes, uint64_t context) {
   block.id = ++next_id_;
   block.state = BlockState::kLive;
   foreign_.push_back(index);
+}
+
+BlockIndex DeviceMemory::find_foreign(uint64_t address) const {
+  const auto it = std::find_if(foreign_.begin(), foreign_.end(),
+                               [&](BlockIndex index) { return pool_[index].address == address; });
+  return it == foreign_.end() ? kNoBlock : *it;
 }
 
 BlockIndex DeviceMemory::disown(uint64_t address) {

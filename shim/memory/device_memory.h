@@ -64,12 +64,24 @@ class DeviceMemory {
   Status open() { return index_.open(); }
 
   // As cuMemAlloc: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY when nothing fits.
-  CUresult allocate(uint64_t bytes, uint64_t context, uint64_t* address);
+  CUresult allocate(uint64_t bytes, uint64_t context, uint64_t* address) {
+    return allocate(bytes, context, false, address);
+  }
   // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in
   // modes A and B.
   CUresult free(uint64_t address);
   // The live allocation that holds `address`.
   bool find(uint64_t address, Allocation* allocation);
+  // Blocks of memory pools: no context's, and unknown to free().
+  CUresult allocate_pooled(uint64_t bytes, uint64_t* address) {
+    return allocate(bytes, 0, true, address);
+  }
+  // `past`: no work uses the block any more.
+  CUresult free_pooled(uint64_t address, bool past);
+  // The first `bytes` of a large block stay, the rest becomes a block of its own. False in mode C.
+  bool split_pooled(uint64_t address, uint64_t bytes);
+  // The caller may use so much of the block; with 0 find() does not know it.
+  void show_pooled(uint64_t address, uint64_t requested);
   // Every block of a context that ends.
   void free_all_of(uint64_t context);
 
@@ -81,6 +93,8 @@ class DeviceMemory {
   uint64_t used();
 
  private:
+  CUresult allocate(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address);
+  BlockIndex find_pooled(uint64_t address);
   struct Batch {  // blocks freed together, oldest first
     BlockIndex head = kNoBlock, tail = kNoBlock;
     uint64_t fence = 0;  // 0: not written yet
@@ -104,10 +118,11 @@ class DeviceMemory {
   void queue_pending(BlockIndex index);
   void close_batch();
   void drain();
-  void retire_live(BlockIndex index);
+  void retire_live(BlockIndex index, bool past = false);
   void count_live(Block& block, bool born);
-  CUresult allocate_forwarded(uint64_t bytes, uint64_t context, uint64_t* address);
+  CUresult allocate_forwarded(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address);
   void adopt(uint64_t address, uint64_t bytes, uint64_t context);
+  BlockIndex find_foreign(uint64_t address) const;
   BlockIndex disown(uint64_t address);
 
   MemoryPort& port_;

@@ -150,6 +150,7 @@ CUresult Context::synchronise() {
   const std::shared_ptr<Channel> current = channel();
   device_->management().wait_for_all(*current);
   output_.flush();
+  Driver::instance().pools()->synchronised();
   return current->sticky();
 }
 

@@ -117,6 +117,7 @@ CUresult Driver::create_device() {
     return CUDA_ERROR_NO_DEVICE;
   }
   device_ = std::move(device).value();
+  pools_ = std::make_unique<DevicePools>(*device_);
   primary_ = std::make_shared<Context>(device_.get(), true, 1);
   primary_->handle = contexts.insert(primary_);
   ::pthread_atfork(nullptr, nullptr, after_fork_in_child);

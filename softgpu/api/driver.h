@@ -14,6 +14,7 @@
 #include "softgpu/api/handles.h"
 #include "softgpu/api/link_object.h"
 #include "softgpu/api/module_object.h"
+#include "softgpu/api/pools.h"
 #include "softgpu/api/stream_object.h"
 #include "softgpu/api/texture_object.h"
 #include "softgpu/exec/device.h"
@@ -40,6 +41,7 @@ class Driver {
   CUresult ready() const;
 
   Device& device() { return *device_; }
+  DevicePools& pools() { return *pools_; }
   Context& primary() { return *primary_; }
   // 1, or 0 when CUDA_VISIBLE_DEVICES hides the device.
   int device_count() const { return device_ != nullptr ? 1 : 0; }
@@ -68,6 +70,7 @@ class Driver {
   std::atomic<int> state_{kFresh};  // release by initialise(), acquire by every call
   CUresult failure_ = CUDA_SUCCESS;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<DevicePools> pools_;
   std::shared_ptr<Context> primary_;
 };
 

@@ -71,11 +71,15 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   {
     std::lock_guard<std::mutex> lock(event->mutex);
     event->point = point;
+    event->stream_id = stream->id;
+    event->ordinal = 0;
   }
   if (at_once) return CUDA_SUCCESS;
   auto command = std::make_unique<softgpu::Command>();
-  command->record = std::move(point);
-  management.submit(stream->queue, std::move(command));
+  command->record = point;
+  const uint64_t ordinal = management.submit(stream->queue, std::move(command));
+  std::lock_guard<std::mutex> lock(event->mutex);
+  if (event->point == point) event->ordinal = ordinal;
   return CUDA_SUCCESS;
 }
 
@@ -100,6 +104,7 @@ CUresult cuEventSynchronize(CUevent handle) {
     event->context->device().management().wait_for(*point);
     event->context->output().flush();
   }
+  Driver::instance().pools()->synchronised();
   return event->channel->sticky();
 }
 

@@ -17,8 +17,10 @@ using softgpu::MemoryKind;
 constexpr size_t kPitchAlignment = 512;
 
 CUresult allocate(Context& context, CUdeviceptr* out, size_t bytes) {
-  const uint64_t address =
-      context.device().memory().allocate(bytes, MemoryKind::kDevice, context.id);
+  softgpu::MemorySpace& memory = context.device().memory();
+  uint64_t address = memory.allocate(bytes, MemoryKind::kDevice, context.id);
+  if (address == 0 && softgpu::Driver::instance().pools()->give_back())
+    address = memory.allocate(bytes, MemoryKind::kDevice, context.id);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = address;
   return CUDA_SUCCESS;
@@ -58,7 +60,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   }
   // As native: what may still use the block is waited for.
   const CUresult sticky = context->synchronise();
-  if (!memory.free(address)) return CUDA_ERROR_INVALID_VALUE;
+  const bool freed =
+      range->pooled ? softgpu::Driver::instance().pools()->free_now(address) : memory.free(address);
+  if (!freed) return CUDA_ERROR_INVALID_VALUE;
   return sticky;
 }
 

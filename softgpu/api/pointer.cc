@@ -67,7 +67,8 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return put<unsigned long long>(data, 0);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put<void*>(data, nullptr);
+      return put<CUmemoryPool>(
+          data, range.pooled ? softgpu::Driver::instance().pools().pool_of(range.base) : nullptr);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     default:

@@ -82,6 +82,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     management.wait_for(*stream->queue, ordinal);
   }
   stream->context->output().flush();
+  Driver::instance().pools()->synchronised();
   return stream->channel->sticky();
 }
 
@@ -104,6 +105,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   auto command = std::make_unique<Command>();
   command->waits.push_back(point);
   stream->context->device().management().submit(stream->queue, std::move(command));
+  Driver::instance().pools().note_wait(*stream, *event);
   return CUDA_SUCCESS;
 }
 

@@ -36,7 +36,8 @@ struct Event {
   std::shared_ptr<Channel> channel;
   unsigned flags = 0;
   std::mutex mutex;
-  std::shared_ptr<EventPoint> point;  // the latest record; null = never recorded
+  std::shared_ptr<EventPoint> point;    // the latest record; null = never recorded
+  uint64_t stream_id = 0, ordinal = 0;  // where that was
 
   std::shared_ptr<EventPoint> latest() {
     std::lock_guard<std::mutex> lock(mutex);

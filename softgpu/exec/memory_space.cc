@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -208,7 +207,7 @@ uint64_t MemorySpace::allocate(uint64_t bytes, MemoryKind kind, uint64_t owner) 
   if (address == 0) return 0;
   MemoryRange range;
   range.base = address;
-  range.bytes = bytes;
+  range.bytes = range.held = bytes;
   range.kind = kind;
   range.owner = owner;
   insert(range);
@@ -224,14 +223,14 @@ bool MemorySpace::free(uint64_t address) {
                     range.kind == MemoryKind::kArray;
   if (!ours) return false;
   ranges_.erase(found);
-  if (is_small(range.bytes)) {
-    free_small(address, range.bytes);
+  if (is_small(range.held)) {
+    free_small(address, range.held);
   } else if (strict_) {
-    const uint64_t span = round_up(round_up(range.bytes, kPage) + kPage, kChunkBytes);
+    const uint64_t span = round_up(round_up(range.held, kPage) + kPage, kChunkBytes);
     give_pages(address / kPage * kPage, span);
     segment_->release(span);
   } else {
-    free_large(address, range.bytes);
+    free_large(address, range.held);
   }
   return true;
 }
@@ -316,77 +315,6 @@ bool MemorySpace::unregister_host(uint64_t address) {
   if (found == ranges_.end() || found->second.kind != MemoryKind::kRegisteredHost) return false;
   ranges_.erase(found);
   return true;
-}
-
-void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  MemoryRange range;
-  range.base = base;
-  range.bytes = bytes;
-  range.kind = kind;
-  range.owner = owner;
-  insert(range);
-}
-
-bool MemorySpace::remove_range(uint64_t base) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return ranges_.erase(base) != 0;
-}
-
-std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto next = ranges_.upper_bound(address);
-  if (next == ranges_.begin()) return std::nullopt;
-  const MemoryRange& range = std::prev(next)->second;
-  if (address - range.base >= range.bytes) return std::nullopt;
-  return range;
-}
-
-bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
-  if (address + bytes < address) return false;
-  const uint64_t end = address + bytes;
-  std::lock_guard<std::mutex> lock(mutex_);
-  while (address < end) {
-    auto next = ranges_.upper_bound(address);
-    if (next == ranges_.begin()) return false;
-    const MemoryRange& range = std::prev(next)->second;
-    if (address - range.base >= range.bytes) return false;
-    address = range.base + range.bytes;
-    // Only mappings of the virtual memory family may be used across their borders.
-    if (address < end && range.kind != MemoryKind::kVirtual) return false;
-  }
-  return true;
-}
-
-bool MemorySpace::set_sync_memops(uint64_t address, bool on) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto next = ranges_.upper_bound(address);
-  if (next == ranges_.begin()) return false;
-  MemoryRange& range = std::prev(next)->second;
-  if (address - range.base >= range.bytes) return false;
-  range.sync_memops = on;
-  return true;
-}
-
-std::string MemorySpace::describe(uint64_t address) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto next = ranges_.upper_bound(address);
-  if (next == ranges_.begin()) return "below all device memory";
-  const MemoryRange& range = std::prev(next)->second;
-  const uint64_t offset = address - range.base;
-  char text[160];
-  if (offset < range.bytes) {
-    std::snprintf(text, sizeof text, "at offset %llu of the allocation of %llu bytes at 0x%llx",
-                  static_cast<unsigned long long>(offset),
-                  static_cast<unsigned long long>(range.bytes),
-                  static_cast<unsigned long long>(range.base));
-  } else {
-    std::snprintf(
-        text, sizeof text, "%llu bytes behind the end of the allocation of %llu bytes at 0x%llx",
-        static_cast<unsigned long long>(offset - range.bytes),
-        static_cast<unsigned long long>(range.bytes), static_cast<unsigned long long>(range.base));
-  }
-  return text;
 }
 
 }  // namespace vgpu::softgpu

@@ -25,12 +25,14 @@ enum class MemoryKind : uint8_t { kDevice, kModule, kHost, kRegisteredHost, kVir
 // One range that the driver knows.
 struct MemoryRange {
   uint64_t base = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // what may be used
+  uint64_t held = 0;   // what it occupies (blocks of allocate())
   MemoryKind kind = MemoryKind::kDevice;
   uint64_t owner = 0;  // id of the context that made it
   uint64_t id = 0;     // unique per allocation (CU_POINTER_ATTRIBUTE_BUFFER_ID)
   uint32_t flags = 0;  // cuMemHostAlloc / cuMemHostRegister flags
   bool sync_memops = false;
+  bool pooled = false;  // of a memory pool, which alone gives it back
 };
 
 // Allocator and interval map of one device. Thread-safe. What is freed goes back to the system;
@@ -45,6 +47,10 @@ class MemorySpace {
 
   // Zero when there is no memory left. `kind` is kDevice, kModule or kArray.
   uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t owner);
+  // The block belongs to a memory pool now; of its bytes `usable` may be used, 0 hides it.
+  void set_pooled(uint64_t base, uint64_t usable);
+  // Cuts a large pooled block in two; the second begins at base + bytes and is hidden.
+  bool split_pooled(uint64_t base, uint64_t bytes);
   // False when `address` is not the start of a block from allocate().
   bool free(uint64_t address);
   // Frees all that allocate() gave to `owner`.

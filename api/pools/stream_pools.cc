@@ -1,0 +1,206 @@
+// The memory pools of one device.
+// SPDX-License-Identifier: Apache-2.0
+#include "api/pools/stream_pools.h"
+
+#include <algorithm>
+
+namespace vgpu {
+namespace {
+
+uint64_t rounded(uint64_t bytes) {
+  const uint64_t step = bytes < kPoolLargeStep ? kPoolSmallStep : kPoolLargeStep;
+  return (bytes + step - 1) & ~(step - 1);
+}
+
+// This device and pinned memory only; what may be shared with other processes is not served.
+CUresult check_properties(const CUmemPoolProps& properties) {
+  if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
+                                 [](unsigned char each) { return each == 0; });
+  if (!clean || properties.win32SecurityAttributes != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (properties.location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      if (properties.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE && properties.usage == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace
+
+StreamPools::Entry* StreamPools::find(uint64_t pool) {
+  (void)default_locked();
+  Entry* const* found = ids_.find(pool);
+  return found == nullptr ? nullptr : *found;
+}
+
+uint64_t StreamPools::default_locked() {
+  if (default_ != 0) return default_;
+  Entry& made = pools_.emplace_back();
+  made.id = default_ = current_ = ids_.insert(&made);
+  return default_;
+}
+
+uint64_t StreamPools::default_pool() {
+  std::lock_guard lock(mutex_);
+  return default_locked();
+}
+
+uint64_t StreamPools::current() {
+  std::lock_guard lock(mutex_);
+  (void)default_locked();
+  return current_;
+}
+
+CUresult StreamPools::set_current(uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  if (find(pool) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  current_ = pool;
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamPools::create(const CUmemPoolProps* properties, uint64_t* pool) {
+  if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check_properties(*properties); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(mutex_);
+  (void)default_locked();
+  Entry& made = pools_.emplace_back();
+  made.pool.size_max = properties->maxSize;
+  made.id = ids_.insert(&made);
+  if (made.id == 0) {
+    pools_.pop_back();
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *pool = made.id;
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamPools::destroy(uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = find(pool);
+  if (entry == nullptr || pool == default_) return CUDA_ERROR_INVALID_VALUE;
+  ids_.remove(pool);
+  entry->id = 0;
+  if (current_ == pool) current_ = default_;
+  (void)entry->pool.trim(memory_, 0, true);
+  drop_if_done(entry);
+  count_parked();
+  return CUDA_SUCCESS;
+}
+
+// A pool without a name goes with its last block.
+void StreamPools::drop_if_done(Entry* entry) {
+  if (entry->id != 0 || !entry->pool.empty()) return;
+  pools_.remove_if([entry](const Entry& each) { return &each == entry; });
+}
+
+CUresult StreamPools::trim(uint64_t pool, uint64_t keep) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = find(pool);
+  if (entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  (void)entry->pool.trim(memory_, keep, false);
+  count_parked();
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamPools::allocate(uint64_t pool, uint64_t bytes, const StreamPlace& place,
+                               uint64_t* address) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = find(pool == 0 ? (default_locked(), current_) : pool);
+  if (entry == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > UINT64_MAX - kPoolLargeStep) return CUDA_ERROR_OUT_OF_MEMORY;
+  used_.store(true, std::memory_order_relaxed);
+  const uint64_t held = rounded(bytes);
+  CUresult result = entry->pool.allocate(memory_, order_, place, held, bytes, address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && give_back_locked())
+    result = entry->pool.allocate(memory_, order_, place, held, bytes, address);
+  count_parked();
+  return result;
+}
+
+StreamPools::Entry* StreamPools::owner(uint64_t address) {
+  const auto it = std::find_if(pools_.begin(), pools_.end(),
+                               [&](const Entry& each) { return each.pool.holds(address); });
+  return it == pools_.end() ? nullptr : &*it;
+}
+
+bool StreamPools::free(uint64_t address, const StreamPlace& place) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = owner(address);
+  if (entry == nullptr) return false;
+  if (entry->id == 0) {
+    entry->pool.free(memory_, address, place);
+    drop_if_done(entry);
+  } else {
+    entry->pool.park(memory_, address, place);
+  }
+  count_parked();
+  return true;
+}
+
+bool StreamPools::free_now(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = owner(address);
+  if (entry == nullptr) return false;
+  entry->pool.free(memory_, address, {});
+  drop_if_done(entry);
+  return true;
+}
+
+uint64_t StreamPools::pool_of(uint64_t address) {
+  if (!used()) return 0;
+  std::lock_guard lock(mutex_);
+  const Entry* entry = owner(address);
+  return entry == nullptr ? 0 : entry->id;
+}
+
+void StreamPools::follow(const StreamPlace& waiter, uint64_t context, uint64_t recorded,
+                         uint64_t number) {
+  std::lock_guard lock(mutex_);
+  order_.follow(waiter, context, recorded, number);
+}
+
+void StreamPools::release_unused() {
+  std::lock_guard lock(mutex_);
+  for (Entry& each : pools_) {
+    if (each.pool.parked_bytes() != 0) (void)each.pool.trim(memory_, each.pool.threshold, false);
+  }
+  count_parked();
+}
+
+bool StreamPools::give_back_locked() {
+  bool any = false;
+  for (Entry& each : pools_) any |= each.pool.trim(memory_, 0, true);
+  count_parked();
+  return any;
+}
+
+bool StreamPools::give_back() {
+  if (!used()) return false;
+  std::lock_guard lock(mutex_);
+  return give_back_locked();
+}
+
+void StreamPools::forget_memory() {
+  if (!used()) return;
+  std::lock_guard lock(mutex_);
+  for (Entry& each : pools_) each.pool.clear(memory_);
+  order_.clear();
+  pools_.remove_if([](const Entry& each) { return each.id == 0; });
+  count_parked();
+}
+
+void StreamPools::count_parked() {
+  uint64_t bytes = 0;
+  for (const Entry& each : pools_) bytes += each.pool.parked_bytes();
+  parked_.store(bytes, std::memory_order_relaxed);
+}
+
+}  // namespace vgpu

@@ -1,0 +1,106 @@
+// What is known of addresses: ranges that are added, looked up and described.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <iterator>
+
+#include "softgpu/exec/memory_space.h"
+
+namespace vgpu::softgpu {
+
+void MemorySpace::set_pooled(uint64_t base, uint64_t usable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = ranges_.find(base);
+  if (found == ranges_.end()) return;
+  found->second.pooled = true;
+  found->second.bytes = usable;
+  if (usable != 0) found->second.id = next_id_++;
+}
+
+bool MemorySpace::split_pooled(uint64_t base, uint64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = ranges_.find(base);
+  if (strict_ || found == ranges_.end() || !found->second.pooled || bytes == 0 ||
+      bytes % kChunkBytes != 0 || found->second.held <= bytes) {
+    return false;
+  }
+  MemoryRange rest = found->second;
+  found->second.held = bytes;
+  rest.base += bytes;
+  rest.held -= bytes;
+  rest.bytes = 0;
+  insert(rest);
+  return true;
+}
+
+void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MemoryRange range;
+  range.base = base;
+  range.bytes = bytes;
+  range.kind = kind;
+  range.owner = owner;
+  insert(range);
+}
+
+bool MemorySpace::remove_range(uint64_t base) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ranges_.erase(base) != 0;
+}
+
+std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return std::nullopt;
+  const MemoryRange& range = std::prev(next)->second;
+  if (address - range.base >= range.bytes) return std::nullopt;
+  return range;
+}
+
+bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
+  if (address + bytes < address) return false;
+  const uint64_t end = address + bytes;
+  std::lock_guard<std::mutex> lock(mutex_);
+  while (address < end) {
+    auto next = ranges_.upper_bound(address);
+    if (next == ranges_.begin()) return false;
+    const MemoryRange& range = std::prev(next)->second;
+    if (address - range.base >= range.bytes) return false;
+    address = range.base + range.bytes;
+    // Only mappings of the virtual memory family may be used across their borders.
+    if (address < end && range.kind != MemoryKind::kVirtual) return false;
+  }
+  return true;
+}
+
+bool MemorySpace::set_sync_memops(uint64_t address, bool on) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return false;
+  MemoryRange& range = std::prev(next)->second;
+  if (address - range.base >= range.bytes) return false;
+  range.sync_memops = on;
+  return true;
+}
+
+std::string MemorySpace::describe(uint64_t address) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return "below all device memory";
+  const MemoryRange& range = std::prev(next)->second;
+  const uint64_t offset = address - range.base;
+  char text[160];
+  if (offset < range.bytes) {
+    std::snprintf(text, sizeof text, "at offset %llu of the allocation of %llu bytes at 0x%llx",
+                  static_cast<unsigned long long>(offset),
+                  static_cast<unsigned long long>(range.bytes),
+                  static_cast<unsigned long long>(range.base));
+  } else {
+    std::snprintf(
+        text, sizeof text, "%llu bytes behind the end of the allocation of %llu bytes at 0x%llx",
+        static_cast<unsigned long long>(offset - range.bytes),
+        static_cast<unsigned long long>(range.bytes), static_cast<unsigned long long>(range.base));
+  }
+  return text;
+}
+
+}  // namespace vgpu::softgpu
