@@ -43,7 +43,8 @@ CLI::App* add_run(CLI::App* app, CommandLine* line) {
         line->run.profile = file;
         line->run.direct = true;
       },
-      "Write what each kernel did and how to make it faster to this file, and to FILE.json; implies "
+      "Write what each kernel did and how to make it faster to this file, and to FILE.json; "
+      "implies "
       "--direct");
   run->add_flag_callback(
       "--no-check", [line] { line->run.check = false; },
@@ -96,9 +97,10 @@ CLI::App* add_bench(CLI::App* app, CommandLine* line) {
   bench->add_option("--json", line->bench.json_file, "Also write everything measured to this file");
   bench->add_flag("--quick", line->bench.quick,
                   "About a tenth of the repetitions, copies to 16 MiB");
-  bench->add_option_function<std::string>(
-           "what", [line](const std::string&) { line->bench.softgpu = true; },
-           "softgpu: kernels on the software GPU beside the same in C++, instead")
+  bench
+      ->add_option_function<std::string>(
+          "what", [line](const std::string&) { line->bench.softgpu = true; },
+          "softgpu: kernels on the software GPU beside the same in C++, instead")
       ->check(CLI::IsMember({"softgpu"}));
   return bench;
 }
