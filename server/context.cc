@@ -157,6 +157,7 @@ bool handle_ContextDestroy(Session& session, const wire::ContextDestroyArgs& arg
     context->events.release_all(driver);
     const CUresult result = driver.cuCtxDestroy_v2(context->handle);
     session.host_calls().give_all_of(context);
+    if (session.prints()) session.publish_output();
     session.channel().replies().complete(reply, result);
   });
   return true;
@@ -193,6 +194,7 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
     (void)driver.cuCtxSetCurrent(context->handle);
     const CUresult result = session.noted(driver.cuCtxSynchronize(), context);
     session.destroy_remains(remains.get());
+    if (session.prints()) session.publish_output();
     session.channel().replies().complete(reply, result);
   });
   return true;

@@ -84,7 +84,7 @@ bool handle_EventSynchronize(Session& session, const wire::EventSynchronizeArgs&
   if (entry == nullptr) return session.malformed(record, "unknown event");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   const LanePoint recorded = entry->event->recorded;
-  if (recorded.passed()) {
+  if (recorded.passed() && !session.prints()) {
     const CUresult state = session.driver().cuEventQuery(entry->event->handle);
     if (state != CUDA_ERROR_NOT_READY) return session.complete(record, state, nullptr, 0);
   }
@@ -95,6 +95,7 @@ bool handle_EventSynchronize(Session& session, const wire::EventSynchronizeArgs&
       (void)session.driver().cuCtxSetCurrent(event->context->handle);
       result = session.noted(session.driver().cuEventSynchronize(event->handle), event->context);
     }
+    if (session.prints()) session.publish_output();
     session.channel().replies().complete(reply, result);
   });
   return true;

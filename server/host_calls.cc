@@ -133,6 +133,7 @@ void CUDA_CB HostCalls::reached(void* point) {
 
 void CUDA_CB HostCalls::reached_told(CUstream, CUresult status, void* point) {
   auto* reached = static_cast<HostPoint*>(point);
+  reached->calls->before_callback_();
   reached->calls->post(reached, status);
 }
 

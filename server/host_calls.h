@@ -43,9 +43,11 @@ struct HostPoint {
 // runs.
 class HostCalls {
  public:
-  // `broken`: the guest has claimed what cannot be; from any thread.
-  HostCalls(protocol::HostCallWriter* writer, std::function<void()> broken)
-      : writer_(writer), broken_(std::move(broken)) {}
+  // `broken`: the guest has claimed what cannot be. `before_callback`: the driver may have printed
+  // something that the guest shall see first. Both from any thread.
+  HostCalls(protocol::HostCallWriter* writer, std::function<void()> broken,
+            std::function<void()> before_callback)
+      : writer_(writer), broken_(std::move(broken)), before_callback_(std::move(before_callback)) {}
   HostCalls(const HostCalls&) = delete;
   HostCalls& operator=(const HostCalls&) = delete;
   ~HostCalls() { stop(); }
@@ -87,7 +89,7 @@ class HostCalls {
   void free(HostPoint* point);
 
   protocol::HostCallWriter* const writer_;
-  const std::function<void()> broken_;
+  const std::function<void()> broken_, before_callback_;
   std::mutex mutex_;
   std::condition_variable posted_changed_;
   std::deque<HostPoint> points_;

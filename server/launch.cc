@@ -61,8 +61,10 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   session.admission().admit(kLaunchCost);
   return session.submit(
       stream, record,
-      [args, function = kernel->function, bytes = size_t{kernel->param_bytes}](
+      [&session, args, function = kernel->function, bytes = size_t{kernel->param_bytes}](
           const DriverTable& driver, CUstream handle, const std::byte* blob) mutable {
+        if (session.prints()) [[unlikely]]
+          session.publish_output();  // a launch lets a driver print, too
         void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(blob),
                          CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
         if (args.flags == protocol::kLaunchCooperative) {

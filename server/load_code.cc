@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/cudart/image.h"
 #include "module_layout_generated.h"
 #include "server/log.h"
 #include "server/module.h"
@@ -43,6 +44,29 @@ CUresult describe_all(const DriverTable& driver, Module* module) {
   return CUDA_SUCCESS;
 }
 
+// Whether kernels of the image may call printf. Only code that this device can run counts: a
+// library has it for many.
+bool may_print(const DriverTable& driver, const std::vector<uint8_t>& bytes) {
+  constexpr std::string_view kPrintf = "vprintf";
+  CUdevice device = 0;
+  int major = 0, minor = 0;
+  std::vector<cudart::Image> images;
+  if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+      driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) !=
+          CUDA_SUCCESS ||
+      driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) !=
+          CUDA_SUCCESS ||
+      !cudart::parse_images(bytes.data(), bytes.size(), &images, nullptr)) {
+    return true;
+  }
+  const auto capability = static_cast<uint32_t>(10 * major + minor);
+  return std::any_of(images.begin(), images.end(), [&](const cudart::Image& image) {
+    const bool any_major = image.kind == cudart::Image::Kind::kPtx || image.arch == 0;
+    const bool runs = image.arch <= capability && (any_major || image.arch / 10 == capability / 10);
+    return runs && cudart::mentions(image, kPrintf);
+  });
+}
+
 void unload(const DriverTable& driver, Module* module) {
   if (module->library != nullptr) (void)driver.cuLibraryUnload(module->library);
   if (module->module != nullptr) (void)driver.cuModuleUnload(module->module);
@@ -61,6 +85,7 @@ CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* modu
   CUresult result = request->library ? load_library(driver, request, module)
                                      : load_module(driver, request, module);
   if (result == CUDA_SUCCESS) result = describe_all(driver, module);
+  if (result == CUDA_SUCCESS) request->prints = may_print(driver, request->image);
   if (result != CUDA_SUCCESS) unload(driver, module);  // the guest is told that there is none
   return result;
 }

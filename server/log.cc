@@ -16,9 +16,12 @@ std::shared_ptr<spdlog::logger> logger_of_process;  // set once, before other th
 
 }  // namespace
 
-void open_log(const std::string& name, Level level) {
+void open_log(const std::string& name, Level level, int descriptor) {
+  std::FILE* file = descriptor == 2 ? stderr : fdopen(descriptor, "w");
+  if (file == nullptr) return;
   logger_of_process = std::make_shared<spdlog::logger>(
-      name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+      name, std::make_shared<spdlog::sinks::ansicolor_sink<spdlog::details::console_mutex>>(
+                file, spdlog::color_mode::automatic));
   logger_of_process->set_level(static_cast<spdlog::level::level_enum>(level));
   logger_of_process->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %n[%P]: %v");
   logger_of_process->flush_on(spdlog::level::debug);

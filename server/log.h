@@ -9,8 +9,8 @@ namespace vgpu::server {
 
 enum class Level : int { kDebug = 1, kInfo = 2, kWarn = 3, kError = 4, kOff = 6 };
 
-// Lines go to stderr as "time level name: text". Thread-safe. Off until the first call.
-void open_log(const std::string& name, Level level);
+// Lines go to `descriptor` as "time level name: text". Thread-safe. Off until the first call.
+void open_log(const std::string& name, Level level, int descriptor = 2);
 // "debug", "info", "warn", "error" or "off"; false for anything else.
 bool parse_level(const std::string& text, Level* level);
 const char* level_name(Level level);

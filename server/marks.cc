@@ -73,8 +73,8 @@ CUresult Session::wait(const Mark& mark) {
 }
 
 void Session::answer_after(Marks marks, uint32_t reply, Context* context) {
-  if (std::all_of(marks.begin(), marks.end(),
-                  [this](const MarkRef& each) { return past(*each); })) {
+  if (!prints() && std::all_of(marks.begin(), marks.end(),
+                               [this](const MarkRef& each) { return past(*each); })) {
     channel_->replies().complete(reply, CUDA_SUCCESS);
     return;
   }
@@ -84,11 +84,16 @@ void Session::answer_after(Marks marks, uint32_t reply, Context* context) {
       const CUresult each = wait(*mark);
       if (result == CUDA_SUCCESS) result = each;
     }
+    if (prints()) {
+      if (marks.empty()) print_idle(context);
+      publish_output();
+    }
     channel_->replies().complete(reply, noted(result, context));
   });
 }
 
 void Session::answer_soon(MarkRef mark, uint32_t reply) {
+  if (prints()) return answer_after({mark}, reply, mark->context);
   if (past(*mark)) return channel_->replies().complete(reply, CUDA_SUCCESS);
   if (!mark->recorded.passed()) return answer_after({mark}, reply, mark->context);
   soon_.push_back({std::move(mark), reply, protocol::now_ns() + kSoonNs});

@@ -118,6 +118,8 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
         session.noted(load_code(session.driver(), request.get(), module.get()), module->context);
     wire::ModuleLoadReply answer;
     if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
+    if (request->prints) session.code_prints();  // before the guest can launch it
+    answer.prints = request->prints ? 1 : 0;
     if (module->layout.size() <= room.size() && result == CUDA_SUCCESS) {
       std::memcpy(room.data(), module->layout.data(), module->layout.size());
     }
@@ -174,6 +176,7 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
     const CUresult result = module->library != nullptr ? driver.cuLibraryUnload(module->library)
                                                        : driver.cuModuleUnload(module->module);
     session.noted(result, module->context);
+    if (session.prints()) session.publish_output();
   });
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }

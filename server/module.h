@@ -90,6 +90,7 @@ struct LoadRequest {
   uint32_t log_bytes = 0;
   uint32_t max_registers = 0;       // 0 = not given
   int32_t optimization_level = -1;  // -1 = not given
+  bool prints = false;              // out: kernels may print
   std::string log;                  // out: what the driver's compiler said
 };
 

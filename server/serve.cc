@@ -33,6 +33,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   config.primary = device->primary();
   config.flow = FlowLimits(static_cast<uint32_t>(env_size("VGPU_DRIVER_QUEUE", kDriverQueueDepth)));
   const bool shared = channel->transport().same_address_space();
+  if (!shared) config.output = &process_output();
   config.host_range = reply.host_range;
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());

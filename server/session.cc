@@ -40,12 +40,19 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, DeviceM
     : config_(config),
       channel_(channel),
       memory_(memory),
-      host_calls_(&channel->host_calls(),
-                  [this] {
-                    fail(SessionEnd::kMalformed, CUDA_ERROR_UNKNOWN,
-                         "the guest has finished functions that it was not given");
-                  }),
-      lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {}
+      host_calls_(
+          &channel->host_calls(),
+          [this] {
+            fail(SessionEnd::kMalformed, CUDA_ERROR_UNKNOWN,
+                 "the guest has finished functions that it was not given");
+          },
+          [this] { publish_output(); }),
+      lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {
+  if (config.output != nullptr) {
+    config.output->set_publish(
+        [channel](uint64_t bytes) { channel->semaphores().raise(Semaphore::kOutput, bytes); });
+  }
+}
 
 Session::~Session() {
   host_calls_.stop();
@@ -197,6 +204,7 @@ void Session::failed_call(uint16_t op, const Context* context, CUresult result) 
 CUresult Session::noted(CUresult result, const Context* context) {
   if (result != CUDA_SUCCESS && is_sticky(result) && context != nullptr &&
       !context->faulted.exchange(true)) [[unlikely]] {
+    publish_output();  // why, before the guest sees that
     log(Level::kWarn, "context %u: device fault %s", context->slot,
         result_name(driver(), result).c_str());
     channel_->semaphores().set_sticky(context->slot, result);

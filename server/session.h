@@ -22,6 +22,7 @@
 #include "server/host_calls.h"
 #include "server/module.h"
 #include "server/objects.h"
+#include "server/output.h"
 #include "server/record.h"
 
 namespace vgpu::server {
@@ -60,6 +61,7 @@ class Session {
     CUcontext primary = nullptr;
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
     FlowLimits flow{kDriverQueueDepth};
+    Output* output = nullptr;  // where the driver prints; null: in the guest's own process
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory);
@@ -168,6 +170,18 @@ class Session {
   // Thread-safe. A result of the driver in `context`: sets the sticky word when it is a fault.
   CUresult noted(CUresult result, const Context* context);
 
+  // --- what kernels print (print.cc); thread-safe
+  // Whether some code of the guest's may print. Then whoever waits lets the driver print first:
+  // only its own waiting calls do that.
+  bool prints() const { return prints_.load(std::memory_order_relaxed); }
+  void code_prints() { prints_.store(true, std::memory_order_relaxed); }
+  // After a call in which the driver may have printed: tells the guest what is there.
+  void publish_output() {
+    if (config_.output != nullptr) config_.output->publish();
+  }
+  // Lets the driver print what a context's kernels have left that is idle.
+  void print_idle(Context* context);
+
   // A command has used up-slab bytes: `stream` reads them, or nobody does any more (nullptr).
   void slab_used(Stream* stream, uint64_t bytes, uint64_t sequence);
   // The stream is about to go: what it reads of the slab is retired first.
@@ -229,6 +243,7 @@ class Session {
   uint64_t executed_published_ = 0;
   std::mutex failure_mutex_;  // guards end_ and reason_
   std::atomic<bool> failed_{false};
+  std::atomic<bool> prints_{false};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::string reason_;
   HostCalls host_calls_;

@@ -70,7 +70,7 @@ bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArg
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
-  if (!stream->legacy && !session.waits_in_lane(*stream)) {
+  if (!stream->legacy && !session.waits_in_lane(*stream) && !session.prints()) {
     // For the legacy stream a query does not look at the streams that it orders with.
     const CUresult state = session.driver().cuStreamQuery(stream->handle);
     if (state != CUDA_ERROR_NOT_READY) return session.complete(record, state, nullptr, 0);

@@ -16,8 +16,13 @@
 #include "server/driver_choice.h"
 #include "server/liveness.h"
 #include "server/log.h"
+#include "server/output.h"
 #include "server/sandbox.h"
 #include "server/serve.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace vgpu::server {
 namespace {
@@ -198,7 +203,15 @@ int run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   Level level = Level::kInfo;
   parse_level(options.log_level, &level);
-  open_log("vgpu-worker", level);
+  // What is written to standard output and error from here on is the guest's: kernels print there.
+  const int log_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  open_log("vgpu-worker", level, log_descriptor < 0 ? STDERR_FILENO : log_descriptor);
+  if (Status taken = process_output().take_over(); !taken.ok()) {
+    return fail(kExitAttach, "standard output", taken);
+  }
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  __sanitizer_set_report_fd(reinterpret_cast<void*>(static_cast<intptr_t>(log_descriptor)));
+#endif
   // No destructors, no exit handlers: the driver's threads may be anywhere.
   _exit(serve(options, UniqueFd(options.control)));
 }

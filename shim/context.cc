@@ -61,14 +61,14 @@ void forget_objects(Session& session, Context* context) {
 }
 
 CUresult ask_for_end(Session& session, Context* context) {
-  if (context->progress.idle()) return CUDA_SUCCESS;
+  if (context->progress.idle() && !session.output().prints()) return CUDA_SUCCESS;
   wire::ContextSynchronizeArgs args;
   args.context = context->id;
   protocol::Reply reply;
   uint64_t number = 0;
   const CUresult result = session.call(context, Op::kContextSynchronize, args, &reply, {}, &number);
   if (result == CUDA_SUCCESS) session.note_context_done(context, number);
-  return result;
+  return session.show_output(result);
 }
 
 CUresult synchronize(Session& session, Context* context) {
@@ -92,7 +92,7 @@ CUresult reset_primary(Session& session, Context* context) {
   // Memory of pools is of no context; without any the device starts afresh.
   if (session.contexts().active_count() == 0) session.pools()->forget_memory();
   context->unique_id = session.contexts().next_unique_id();
-  return result;
+  return session.show_output(result);
 }
 
 CUresult primary_of(CUdevice device, Session** session, Context** context) {
@@ -229,7 +229,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   forget_objects(*session, context);
   drop_current_context(context);
   session->contexts().release_slot(context);
-  return result;
+  return session->show_output(result);
 }
 
 CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
@@ -363,7 +363,8 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
   Session* session = Process::session();
   const int32_t sticky = session->channel().semaphores().sticky(context->slot);
-  return sticky != 0 ? static_cast<CUresult>(sticky) : synchronize(*session, context);
+  return sticky != 0 ? session->show_output(static_cast<CUresult>(sticky))
+                     : synchronize(*session, context);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {

@@ -144,10 +144,11 @@ CUresult cuEventSynchronize(CUevent handle) {
   Session* session;
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
-  const CUresult result =
-      known_done(*session, *event)
-          ? CUDA_SUCCESS
-          : ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize);
+  CUresult result = CUDA_SUCCESS;
+  if (!known_done(*session, *event) || session->output().prints()) {
+    result = session->show_output(
+        ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize));
+  }
   session->pools()->synchronised();
   return result;
 }

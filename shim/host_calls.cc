@@ -56,14 +56,14 @@ void* HostCalls::run_all(void* argument) {
   protocol::HostCallReader& calls = session->channel().host_calls();
   protocol::HostCall call;
   while (calls.next(&call) == protocol::WaitResult::kReady) {
-    session->host_calls().run(call);
+    session->host_calls().run(session, call);
     calls.finish();
   }
   return nullptr;
 }
 
 // A name that is not (any more) one of ours is passed over: the worker may say what it likes.
-void HostCalls::run(const protocol::HostCall& call) {
+void HostCalls::run(Session* session, const protocol::HostCall& call) {
   HostFunction function;
   {
     std::lock_guard lock(mutex_);
@@ -72,6 +72,8 @@ void HostCalls::run(const protocol::HostCall& call) {
     function = *found;
     if (!function.repeated) functions_.remove(call.id);
   }
+  // Not waiting for room: those who have it may wait for this very function.
+  if (function.callback != nullptr) session->output().show(*session, false);
   const HostFunctionScope scope;
   if (function.callback != nullptr) {
     function.callback(function.stream, static_cast<CUresult>(call.status), function.user);

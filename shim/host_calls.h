@@ -41,7 +41,7 @@ class HostCalls {
  private:
   bool start(Session* session);
   static void* run_all(void* session);
-  void run(const protocol::HostCall& call);
+  void run(Session* session, const protocol::HostCall& call);
 
   SpinMutex mutex_;
   SlotMap<HostFunction, kHostCallTag> functions_;  // under mutex_

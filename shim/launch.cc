@@ -174,6 +174,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   args.shared_bytes = shape.shared_bytes;
   args.flags = shape.cooperative ? protocol::kLaunchCooperative : 0;
   args.param_bytes = static_cast<uint32_t>(bytes);
+  (void)session->show_output(CUDA_SUCCESS);
   session->pace(stream);
   std::lock_guard lock(session->channel().lock());
   if (!session->all_there(args) || !session->bind(context)) return session->lost();

@@ -62,10 +62,12 @@ Side side_of(Session& session, uint64_t address, uint64_t bytes) {
 bool is_known(Side side) { return side < Side::kPageable; }
 
 // A synchronous copy to the device is done when it returns, also for streams that do not order with
-// it. Where there are none, order in the channel is enough.
+// it. Where there are none, order in the channel is enough, unless kernels print: then it shows
+// what.
 bool must_wait(Copy& copy) {
   return copy.timing == Timing::kSynchronous &&
-         (copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
+         (copy.session->output().prints() ||
+          copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
           copy.session->contexts().active_count() > 1);
 }
 
@@ -98,8 +100,9 @@ CUresult from_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Sid
     if (result != CUDA_SUCCESS || copy.timing == Timing::kAsynchronous) return result;
     return synchronize_stream(*copy.session, copy.context, copy.stream);
   }
-  return stage_from_device(*copy.session, copy.context, reinterpret_cast<void*>(to), from, bytes,
-                           copy.stream);
+  const CUresult result = stage_from_device(*copy.session, copy.context,
+                                            reinterpret_cast<void*>(to), from, bytes, copy.stream);
+  return copy.timing == Timing::kSynchronous ? copy.session->show_output(result) : result;
 }
 
 CUresult on_the_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {

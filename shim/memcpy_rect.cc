@@ -123,9 +123,11 @@ CUresult post_copy(Copy& copy, const RectEnd& to, const RectEnd& from, const Rec
 }
 
 // A synchronous copy to the device is done when it returns, also for streams that do not order with
-// it. Where there are none, order in the channel is enough.
+// it. Where there are none, order in the channel is enough, unless kernels print: then it shows
+// what.
 bool others_may_look(const Copy& copy) {
-  return copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
+  return copy.session->output().prints() ||
+         copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
          copy.session->contexts().active_count() > 1;
 }
 
@@ -167,7 +169,9 @@ CUresult run(Copy& copy, const RectCopy& rect) {
     return wait_if(copy, others_may_look(copy),
                    stage_rect_to_device(*copy.session, copy.context, to.end, rect, copy.stream));
   }
-  return stage_rect_from_device(*copy.session, copy.context, from.end, rect, copy.stream);
+  const CUresult result =
+      stage_rect_from_device(*copy.session, copy.context, from.end, rect, copy.stream);
+  return copy.timing == Timing::kSynchronous ? copy.session->show_output(result) : result;
 }
 
 template <typename Descriptor>

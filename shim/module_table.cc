@@ -71,6 +71,7 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
   args.optimization_level = options.optimization_level;
   wire::ModuleLoadReply answer;
   const CUresult result = session.ask(context, Op::kModuleLoad, args, &answer);
+  if (answer.prints != 0) session.output().code_prints();
   const std::byte* room = session.channel().down_slab().data() + piece.offset;
   const bool whole = answer.layout_bytes <= kLayoutRoom;
   if (result == CUDA_SUCCESS && whole) {
@@ -171,7 +172,7 @@ CUresult load_image(Session& session, Context* context, const void* image,
     return result;
   }
   *id = handle;
-  return CUDA_SUCCESS;
+  return session.show_output(CUDA_SUCCESS);
 }
 
 CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
@@ -190,6 +191,7 @@ CUresult load_file(Session& session, Context* context, const char* path, const L
 }
 
 void unload(Session& session, Module* module) {
+  (void)session.show_output(CUDA_SUCCESS);
   wire::ModuleUnloadArgs args;
   args.module = module->id;
   if (module->library == 0) session.post(module->context, Op::kModuleUnload, args);

@@ -48,7 +48,7 @@ inline CUresult enter(Session** session, Context** context) {
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   const int32_t sticky = found->channel().semaphores().sticky(current->slot);
   if (sticky != 0) [[unlikely]]
-    return static_cast<CUresult>(sticky);
+    return found->show_output(static_cast<CUresult>(sticky));
   *session = found;
   *context = current;
   return CUDA_SUCCESS;

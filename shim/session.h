@@ -17,6 +17,7 @@
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
 #include "shim/memory/device_memory.h"
+#include "shim/output.h"
 #include "shim/pools.h"
 #include "shim/stats.h"
 #include "wire.h"
@@ -49,6 +50,7 @@ class Session : public MemoryPort {
   HostCalls& host_calls() { return host_calls_; }
   GuestPools& pools() { return pools_; }
   ArrayTable& arrays() { return arrays_; }
+  Output& output() { return output_; }
   Stats& stats() { return stats_; }
   Progress& progress() { return progress_; }
 
@@ -113,6 +115,13 @@ class Session : public MemoryPort {
   }
   // Waits for the answer in `slot` and gives the slot back.
   CUresult finish(uint32_t slot, protocol::Reply* reply);
+
+  // The end of a call at which a driver shows what kernels have printed. Its result.
+  CUresult show_output(CUresult result) {
+    if (output_.prints() || result != CUDA_SUCCESS) [[unlikely]]
+      output_.show(*this);
+    return result;
+  }
 
   // Before work for `stream`, without the channel's lock: waits while the worker holds the stream
   // because its queue is full, as a driver would block the calling thread.
@@ -182,6 +191,7 @@ class Session : public MemoryPort {
   HostCalls host_calls_;
   ArrayTable arrays_;
   std::unique_ptr<DeviceMemory> memory_;
+  Output output_;
   GuestPools pools_{*this};
   Stats stats_;
   Progress progress_;

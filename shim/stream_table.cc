@@ -99,14 +99,14 @@ CUresult destroy_stream(Session& session, Stream* stream) {
 
 CUresult synchronize_stream(Session& session, Context* context, const StreamRef& stream) {
   Progress& progress = stream.stream == nullptr ? context->legacy : stream.stream->progress;
-  if (progress.idle()) return CUDA_SUCCESS;
+  if (progress.idle() && !session.output().prints()) return CUDA_SUCCESS;
   wire::StreamSynchronizeArgs args;
   args.stream = stream.id;
   protocol::Reply reply;
   uint64_t number = 0;
   const CUresult result = session.call(context, Op::kStreamSynchronize, args, &reply, {}, &number);
   if (result == CUDA_SUCCESS) Progress::raise(progress.completed, number);
-  return result;
+  return session.show_output(result);
 }
 
 void end_default_streams(ThreadState* state) {

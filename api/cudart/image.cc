@@ -318,6 +318,23 @@ bool ptx_text(const Image& image, std::string* text, std::string* why) {
   return true;
 }
 
+bool mentions(const Image& image, std::string_view word) {
+  std::string unpacked;
+  std::string_view code(image.bytes);
+  if (!image.code.empty()) {
+    code = {reinterpret_cast<const char*>(image.code.data()), image.code.size()};
+    if (image.text_bytes != 0) {
+      if (image.text_bytes > kSearchBytesMax ||
+          !unpack(image.code, image.flags, image.text_bytes, &unpacked, nullptr)) {
+        return true;
+      }
+      code = unpacked;
+    }
+  }
+  return code.size() > kSearchBytesMax ||
+         memmem(code.data(), code.size(), word.data(), word.size()) != nullptr;
+}
+
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability) {
   const Image* best = nullptr;
   for (const Image& image : images) {

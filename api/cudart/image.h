@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vgpu::cudart {
@@ -48,6 +49,11 @@ bool flatten_image(const void* image, std::string* blob, std::string* why);
 // The text of PTX, unpacked, without trailing NULs. Costs what the text is long: ask for the one
 // that is wanted.
 bool ptx_text(const Image& image, std::string* text, std::string* why);
+
+// Whether the code of an image, unpacked, has `word` in it: the name of a function that it calls,
+// for example. True also for what cannot be looked through, or is longer than kSearchBytesMax.
+inline constexpr uint64_t kSearchBytesMax = 64ull << 20;
+bool mentions(const Image& image, std::string_view word);
 
 // The PTX with the highest arch that runs on `capability` (121 = 12.1); nullptr when there is none.
 const Image* best_ptx(const std::vector<Image>& images, uint32_t capability);

@@ -96,6 +96,7 @@ struct SemaphorePage {
       std::atomic<int32_t> sticky[kContextSlots];  // CUresult per context slot; 0 = healthy
   // How many lanes of streams with this word are long: their streams take no more work for now.
   alignas(kCacheLineBytes) std::atomic<uint32_t> held[kHoldWords];
+  SequenceLine output;  // bytes that the guest's kernels have printed
 };
 
 // A function that the guest has named and shall run now.
@@ -124,7 +125,7 @@ static_assert(sizeof(ReplySlot) == 128 && offsetof(ReplySlot, payload) == 16);
 static_assert(offsetof(SemaphorePage, slab_retired) == 64 &&
               offsetof(SemaphorePage, session_state) == 256);
 static_assert(offsetof(SemaphorePage, waiters) == 320 && offsetof(SemaphorePage, sticky) == 384);
-static_assert(offsetof(SemaphorePage, held) == 640);
+static_assert(offsetof(SemaphorePage, held) == 640 && offsetof(SemaphorePage, output) == 896);
 static_assert(sizeof(SemaphorePage) <= kPageBytes);
 static_assert(sizeof(HostCallEntry) == 16 && offsetof(HostCallPage, finished) == 64);
 static_assert(offsetof(HostCallPage, guest_sleep) == 128 && offsetof(HostCallPage, entries) == 256);

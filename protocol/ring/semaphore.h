@@ -12,7 +12,7 @@
 
 namespace vgpu::protocol {
 
-enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kBackedCredit };
+enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kBackedCredit, kOutput };
 
 enum class SessionState : uint32_t {
   kRunning = 0,  // zeroed memory is a running session
@@ -88,6 +88,8 @@ class SemaphoreReader {
         return page->slab_retired;
       case Semaphore::kFreeRetired:
         return page->free_retired;
+      case Semaphore::kOutput:
+        return page->output;
       case Semaphore::kBackedCredit:
         break;
     }

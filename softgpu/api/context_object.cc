@@ -79,8 +79,9 @@ void Context::close() {
     per_thread.swap(per_thread_);
     legacy.swap(legacy_);
   }
-  // What is queued completes without running; what runs leaves at its next poll. Waiters wake by
-  // that.
+  // What was submitted runs to its end, and what it prints is shown; what other threads still
+  // submit completes without running.
+  device_->management().wait_for_all(*channel);
   device_->management().fail(channel.get(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   device_->management().wait_for_all(*channel);
   device_->management().close_channel(channel.get());

@@ -13,6 +13,7 @@ void KernelOutput::print(std::string_view text) {
   std::lock_guard<std::mutex> lock(mutex_);
   text_bytes_ += copy.size();
   text_.push_back(std::move(copy));
+  has_text_.store(true, std::memory_order_release);
   while (text_bytes_ > fifo_bytes_ && !text_.empty()) {
     text_bytes_ -= text_.front().size();
     text_.pop_front();
@@ -54,10 +55,12 @@ void KernelOutput::set_limits(uint64_t fifo_bytes, uint64_t heap_bytes) {
 }
 
 void KernelOutput::flush() {
+  if (!has_text_.load(std::memory_order_acquire)) return;
   std::deque<std::string> text;
+  std::lock_guard<std::mutex> writing(writing_);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (text_.empty()) return;
+    has_text_.store(false, std::memory_order_relaxed);
     text.swap(text_);
     text_bytes_ = 0;
   }

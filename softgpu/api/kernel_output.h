@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -23,13 +24,16 @@ class KernelOutput : public DeviceServices {
   void assert_failed(std::string_view text) override;
 
   void set_limits(uint64_t fifo_bytes, uint64_t heap_bytes);
-  // Writes collected printf text to stdout; called where the program synchronises.
+  // Writes collected printf text to stdout; called where the program synchronises, launches, loads
+  // and unloads code. One load when there is none.
   void flush();
   // Frees what kernels left on the heap.
   void clear();
 
  private:
+  std::mutex writing_;  // before mutex_: texts are written in their order
   std::mutex mutex_;
+  std::atomic<bool> has_text_{false};
   std::deque<std::string> text_;  // one printf each, oldest first
   uint64_t text_bytes_ = 0;
   uint64_t fifo_bytes_ = 1 << 20;

@@ -166,6 +166,7 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
     return CUDA_ERROR_INVALID_PTX;
   }
   if (!device.ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
+  context->output().flush();
   auto command = std::make_unique<softgpu::Command>();
   command->kind = softgpu::CommandKind::kGrid;
   command->grid = make_grid(*context, *stream, shape, kernel.get(), std::move(packed));

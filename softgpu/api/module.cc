@@ -23,6 +23,7 @@ CUresult load(CUmodule* out, const void* image, const JitLog& log) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  context->output().flush();
   std::shared_ptr<const softgpu::Program> program;
   if (const CUresult result = softgpu::parse_program(image, log, &program); result != CUDA_SUCCESS)
     return result;
@@ -88,6 +89,7 @@ CUresult cuModuleUnload(CUmodule handle) {
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (module->of_library) return CUDA_ERROR_NOT_PERMITTED;
   module->unload();
+  module->context()->output().flush();
   module->context()->drop_module(module);
   return CUDA_SUCCESS;
 }

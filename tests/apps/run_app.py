@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # Runs one application on a back end; in a guest its output must equal the direct run's.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: run_app.py --build BUILD [--copies N] (direct|shm|cuda) APP [ARG…]
+"""Usage: run_app.py --build BUILD [--copies N] [--any-order] (direct|shm|cuda) APP [ARG…]
 
 direct  preloads the software GPU itself.
 shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
         and once more directly; both outputs must be equal, byte for byte.
 cuda    runs it on the machine's own driver.
-With --copies so many run at once, in guests of one server; each must print the same.
+With --copies so many run at once, in guests of one server; each must print the same. With
+--any-order the lines may come in another order. What it says on stderr must be equal, too.
 """
 import argparse
 import concurrent.futures
@@ -44,17 +45,17 @@ def environment(build, **more):
 
 
 def run(command, env):
-    """(exit code, stdout); stderr goes through. Never hangs."""
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          start_new_session=True) as process:
+    """(exit code, stdout, stderr). Never hangs."""
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            out, _ = process.communicate(timeout=RUN_SECONDS_MAX)
+            out, errors = process.communicate(timeout=RUN_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            out, _ = process.communicate()
+            out, errors = process.communicate()
             print(f"hung: {' '.join(command)}", file=sys.stderr)
-            return 124, out
-    return process.returncode, out
+            return 124, out, errors
+    return process.returncode, out, errors
 
 
 def run_direct(build, command):
@@ -123,36 +124,49 @@ def run_shm(build, command, copies):
                 env["VGPU_MEM"] = "256M"  # so that all of them fit
             jobs = [pool.submit(run, guest + command, env) for _ in range(copies)]
         results = [job.result() for job in jobs]
-        code, out = next((r for r in results if r != results[0]), results[0])
+        result = next((r for r in results if r != results[0]), results[0])
         if any(r[0] != 0 for r in results):
             server.show_log()
-            code, out = next(r for r in results if r[0] != 0)
-    return code, out
+            result = next(r for r in results if r[0] != 0)
+    return result
+
+
+def show_difference(what, direct, shm):
+    sys.stdout.writelines(difflib.unified_diff(
+        direct.decode(errors="replace").splitlines(True),
+        shm.decode(errors="replace").splitlines(True), f"direct {what}", f"shm {what}"))
+
+
+def in_order(text):
+    return b"".join(sorted(text.splitlines(True)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--any-order", action="store_true")
     parser.add_argument("backend", choices=["direct", "shm", "cuda"])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     build, command = arguments.build.resolve(), arguments.command
     if arguments.backend == "cuda":
-        code, out = run(command, environment(build))
+        code, out, errors = run(command, environment(build))
     elif arguments.backend == "direct":
-        code, out = run_direct(build, command)
+        code, out, errors = run_direct(build, command)
     else:
-        code, out = run_shm(build, command, arguments.copies)
+        code, out, errors = run_shm(build, command, arguments.copies)
     sys.stdout.write(out.decode(errors="replace"))
+    sys.stderr.write(errors.decode(errors="replace"))
     if code != 0:
         sys.exit(f"exit code {code}")
     if arguments.backend == "shm":
-        direct_code, direct = run_direct(build, command)
-        if direct_code != 0 or direct != out:
-            sys.stdout.writelines(difflib.unified_diff(
-                direct.decode(errors="replace").splitlines(True),
-                out.decode(errors="replace").splitlines(True), "direct", "shm"))
+        direct_code, direct, direct_errors = run_direct(build, command)
+        if arguments.any_order:
+            direct, out = in_order(direct), in_order(out)
+        if direct_code != 0 or direct != out or direct_errors != errors:
+            show_difference("stdout", direct, out)
+            show_difference("stderr", direct_errors, errors)
             sys.exit(f"output differs from the direct run (exit code {direct_code})")
 
 
