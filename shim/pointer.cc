@@ -48,6 +48,8 @@ Known look_up(Session& session, uint64_t address) {
 // CUDA 13.0 knows 21 attributes, numbered from 1.
 bool attribute_valid(CUpointer_attribute which) { return static_cast<unsigned>(which) - 1U < 21; }
 
+constexpr auto kDecompression = static_cast<CUpointer_attribute>(21);  // older headers lack it
+
 template <typename T>
 CUresult put(void* data, T value) {
   *static_cast<T*>(data) = value;
@@ -87,8 +89,25 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
       return put<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return put<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
+      if (!any) return CUDA_ERROR_INVALID_VALUE;
+      const bool reached = known.device || known.in_place;
+      return put<unsigned>(data, reached ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+                                         : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+    }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put<CUmemoryPool>(data, handle_of<CUmemoryPool>(known.pool));
+      return any ? put<CUmemoryPool>(data, handle_of<CUmemoryPool>(known.pool))
+                 : CUDA_ERROR_INVALID_VALUE;
+    // An allocation is one mapping here, whatever the worker has behind it.
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return any ? put<size_t>(data, known.bytes) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return any ? put<CUdeviceptr>(data, known.base) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      if (!any) return CUDA_ERROR_INVALID_VALUE;
+      return put<unsigned long long>(data, known.device ? known.id : known.base);
+    case kDecompression:
+      return put<bool>(data, false);
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -107,6 +126,13 @@ void clear(CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
       put<bool>(data, false);
       break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+      break;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
     case CU_POINTER_ATTRIBUTE_CONTEXT:
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:

@@ -16,6 +16,8 @@ using softgpu::enter;
 using softgpu::MemoryKind;
 using softgpu::MemoryRange;
 
+constexpr auto kDecompression = static_cast<CUpointer_attribute>(21);  // older headers lack it
+
 template <typename T>
 CUresult put(void* data, T value) {
   std::memcpy(data, &value, sizeof(value));
@@ -71,6 +73,15 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
           data, range.pooled ? softgpu::Driver::instance().pools().pool_of(range.base) : nullptr);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case kDecompression:
+      return put<bool>(data, false);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return put<size_t>(data, range.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return put<CUdeviceptr>(data, range.base);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return put<unsigned long long>(data, is_host(range) ? range.base : range.id);
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -81,6 +92,10 @@ void unknown(CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       put<int>(data, CU_DEVICE_INVALID);
+      break;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case kDecompression:
+      put<bool>(data, false);
       break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -97,8 +112,7 @@ void unknown(CUpointer_attribute attribute, void* data) {
 }
 
 bool attribute_valid(CUpointer_attribute attribute) {
-  return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
-         attribute <= CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+  return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT && attribute <= kDecompression;
 }
 
 }  // namespace

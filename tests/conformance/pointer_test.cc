@@ -49,6 +49,53 @@ TEST_F(PointerTest, UnknownAddresses) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// Attributes 15 to 21, of device memory, of host memory, and of an address in the middle.
+TEST_F(PointerTest, MappingsAndAccess) {
+  const Words words(16);
+  void* host = nullptr;
+  ASSERT_OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+  const auto get = [](auto* value, int which, CUdeviceptr address) {
+    return driver().cuPointerGetAttribute(value, static_cast<CUpointer_attribute>(which), address);
+  };
+  unsigned long long ids[2] = {};  // NOLINT(google-runtime-int): the driver's type
+  int at = 0;
+  for (CUdeviceptr base : {words.at(), reinterpret_cast<CUdeviceptr>(host)}) {
+    bool rdma = true, decompression = true;
+    unsigned access = 0;
+    CUmemoryPool pool = garbage_handle<CUmemoryPool>();
+    size_t mapping = 0;
+    CUdeviceptr start = 0;
+    EXPECT_EQ(get(&rdma, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, base + 4), CUDA_SUCCESS);
+    EXPECT_FALSE(rdma);
+    EXPECT_EQ(get(&access, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, base + 4), CUDA_SUCCESS);
+    EXPECT_EQ(access, static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
+    EXPECT_EQ(get(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, base + 4), CUDA_SUCCESS);
+    EXPECT_EQ(pool, nullptr);
+    EXPECT_EQ(get(&mapping, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, base + 4), CUDA_SUCCESS);
+    EXPECT_GE(mapping, 64U);
+    EXPECT_EQ(get(&start, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, base + 4), CUDA_SUCCESS);
+    EXPECT_LE(start, base);
+    EXPECT_GT(start + mapping, base + 4);
+    EXPECT_EQ(get(&ids[at], CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, base + 4), CUDA_SUCCESS);
+    EXPECT_NE(ids[at++], 0U);
+    EXPECT_EQ(get(&decompression, 21, base + 4), CUDA_SUCCESS);
+    EXPECT_FALSE(decompression);
+    EXPECT_EQ(get(&access, 22, base), CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_OK(cuMemFreeHost(host));
+  CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
+                                 CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
+                                 CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID};
+  unsigned access = 9;
+  size_t mapping = 9;
+  void* values[] = {&access, &mapping, &ids[0]};
+  EXPECT_OK(cuPointerGetAttributes(3, which, values, kNowhere));
+  EXPECT_EQ(access, 0U);
+  EXPECT_EQ(mapping, 0U);
+  EXPECT_EQ(ids[0], 0U);
+}
+
 // The plural asks kindly: unknown addresses succeed and give zeros.
 TEST_F(PointerTest, SeveralAtOnce) {
   const Words words(16);
