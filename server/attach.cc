@@ -101,7 +101,7 @@ Result<Device> Device::open(const DriverTable* driver) {
                                                    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     // Some vGPU profiles say they can and then refuse this call.
     opened.virtual_memory_ =
-        result == CUDA_SUCCESS && granularity != 0 && kSmallHandleBytes % granularity == 0;
+        result == CUDA_SUCCESS && granularity != 0 && kHandleBytes % granularity == 0;
   }
   return opened;
 }

@@ -14,17 +14,17 @@ CUmemAllocationProp memory_properties(CUdevice device) {
   return properties;
 }
 
-CUresult DeviceMemory::create(uint64_t bytes) {
-  if (!quota_.take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+CUresult DeviceMemory::create() {
+  if (!quota_.take(kHandleBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUmemAllocationProp properties = memory_properties(device_);
   Handle handle{};
-  if (CUresult result = driver_->cuMemCreate(&handle, bytes, &properties, 0);
+  if (CUresult result = driver_->cuMemCreate(&handle, kHandleBytes, &properties, 0);
       result != CUDA_SUCCESS) {
-    quota_.give(bytes);
+    quota_.give(kHandleBytes);
     return result;
   }
-  (bytes == kLargeHandleBytes ? large_ : small_).push_back(handle);
-  backed_bytes_ += bytes;
+  handles_.push_back(handle);
+  backed_bytes_ += kHandleBytes;
   publish_used();
   return CUDA_SUCCESS;
 }
@@ -36,12 +36,10 @@ CUresult DeviceMemory::back(uint64_t bytes) {
   if (bytes <= ahead) return CUDA_SUCCESS;
   uint64_t missing = bytes - ahead;
   if (missing > quota_.left()) return CUDA_ERROR_OUT_OF_MEMORY;
-  missing = (missing + kSmallHandleBytes - 1) / kSmallHandleBytes * kSmallHandleBytes;
+  missing = (missing + kHandleBytes - 1) / kHandleBytes * kHandleBytes;
   if (missing > quota_.left()) return CUDA_ERROR_OUT_OF_MEMORY;
-  while (missing > 0) {
-    const uint64_t piece = missing >= kLargeHandleBytes ? kLargeHandleBytes : kSmallHandleBytes;
-    if (CUresult result = create(piece); result != CUDA_SUCCESS) return result;
-    missing -= piece;
+  for (; missing > 0; missing -= kHandleBytes) {
+    if (CUresult result = create(); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
@@ -49,60 +47,33 @@ CUresult DeviceMemory::back(uint64_t bytes) {
 CUresult DeviceMemory::back_more(uint64_t bytes) {
   if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
   if (bytes > quota_.limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  ahead_ = true;
   collect();
-  const uint64_t left = quota_.left() / kSmallHandleBytes * kSmallHandleBytes;
+  const uint64_t left = quota_.left() / kHandleBytes * kHandleBytes;
   return back(backed_bytes_ - mapped_bytes_ + std::min(bytes, left));
 }
 
 bool DeviceMemory::back_ahead() {
   collect();
-  if (mode_ != protocol::AllocatorMode::kReserved) return false;
+  if (mode_ != protocol::AllocatorMode::kReserved || !ahead_) return false;
   const uint64_t ahead = backed_bytes_ - mapped_bytes_;
   if (ahead >= kCreditAheadBytes / 2) return false;  // refill in large steps
-  const uint64_t left = quota_.left() / kSmallHandleBytes * kSmallHandleBytes;
+  const uint64_t left = quota_.left() / kHandleBytes * kHandleBytes;
   const uint64_t before = backed_bytes_;
   (void)back(ahead + std::min(left, kCreditAheadBytes - ahead));
   return backed_bytes_ != before;
-}
-
-// A large handle cannot be carved (an offset must be 0), so it is changed for small ones.
-CUresult DeviceMemory::break_large() {
-  if (large_.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (CUresult result = driver_->cuMemRelease(large_.back()); result != CUDA_SUCCESS) return result;
-  large_.pop_back();
-  backed_bytes_ -= kLargeHandleBytes;
-  quota_.give(kLargeHandleBytes);
-  for (uint64_t done = 0; done < kLargeHandleBytes; done += kSmallHandleBytes) {
-    if (CUresult result = create(kSmallHandleBytes); result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
 }
 
 CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
   const bool in_range = mode_ == protocol::AllocatorMode::kReserved && bytes > 0 &&
                         bytes <= range_.bytes && address >= range_.base &&
                         address - range_.base <= range_.bytes - bytes;
-  if (!in_range || address % kSmallHandleBytes != 0 || bytes % kSmallHandleBytes != 0 ||
+  if (!in_range || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
       bytes > backed_bytes_ - mapped_bytes_ || !mapped_.insert(address, bytes)) {
     return CUDA_ERROR_INVALID_ADDRESS_SPACE;
   }
   mapped_bytes_ += bytes;
-  for (uint64_t done = 0; done < bytes;) {
-    const bool large = bytes - done >= kLargeHandleBytes && !large_.empty();
-    if (!large && small_.empty()) {
-      if (CUresult result = break_large(); result != CUDA_SUCCESS) return result;
-    }
-    std::vector<Handle>& handles = large ? large_ : small_;
-    const uint64_t piece = large ? kLargeHandleBytes : kSmallHandleBytes;
-    const Handle handle = handles.back();
-    handles.pop_back();
-    if (CUresult result = driver_->cuMemMap(address + done, piece, 0, handle, 0);
-        result != CUDA_SUCCESS) {
-      return result;
-    }
-    (void)driver_->cuMemRelease(handle);  // the mapping keeps the memory
-    done += piece;
-  }
+  if (CUresult result = map_handles(address, bytes); result != CUDA_SUCCESS) return result;
   CUmemAccessDesc access{};
   access.location = memory_properties(device_).location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -112,6 +83,45 @@ CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
   }
   owned_.merge(address, bytes);
   return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes; done += kHandleBytes) {
+    const Handle handle = handles_.back();
+    handles_.pop_back();
+    if (CUresult result = driver_->cuMemMap(address + done, kHandleBytes, 0, handle, 0);
+        result != CUDA_SUCCESS) {
+      return result;
+    }
+    (void)driver_->cuMemRelease(handle);  // the mapping keeps the memory
+  }
+  return CUDA_SUCCESS;
+}
+
+bool DeviceMemory::release(uint64_t address, uint64_t bytes) {
+  if (bytes == 0 || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
+      !mapped_.contains(address, bytes)) {
+    return false;
+  }
+  mapped_.erase(address, bytes);
+  owned_.erase(address, bytes);
+  return true;
+}
+
+bool DeviceMemory::return_credit(uint64_t bytes) {
+  if (mode_ != protocol::AllocatorMode::kReserved || bytes % kHandleBytes != 0 ||
+      bytes > backed_bytes_ - mapped_bytes_) {
+    return false;
+  }
+  ahead_ = false;
+  mapped_bytes_ += bytes;
+  quota_.give(bytes);
+  for (; bytes != 0; bytes -= kHandleBytes) {
+    (void)driver_->cuMemRelease(handles_.back());
+    handles_.pop_back();
+  }
+  publish_used();
+  return true;
 }
 
 CUresult DeviceMemory::allocate(uint64_t bytes, CUdeviceptr* address) {
@@ -158,11 +168,9 @@ void DeviceMemory::discharge(uint64_t bytes) {
 }
 
 void DeviceMemory::release_all() {
-  for (Handle handle : small_) (void)driver_->cuMemRelease(handle);
-  for (Handle handle : large_) (void)driver_->cuMemRelease(handle);
+  for (Handle handle : handles_) (void)driver_->cuMemRelease(handle);
   for (const auto& [address, bytes] : allocations_) (void)driver_->cuMemFree_v2(address);
-  small_.clear();
-  large_.clear();
+  handles_.clear();
   allocations_.clear();
 }
 

@@ -15,8 +15,8 @@
 
 namespace vgpu::server {
 
-inline constexpr uint64_t kSmallHandleBytes = 2u << 20;
-inline constexpr uint64_t kLargeHandleBytes = 32u << 20;
+// Of every handle: what any free block of the guest's can give back (docs/decisions/0021).
+inline constexpr uint64_t kHandleBytes = 2u << 20;
 // Credit that is kept ready beyond what the guest has mapped, as far as its quota reaches.
 inline constexpr uint64_t kCreditAheadBytes = 64u << 20;
 
@@ -42,9 +42,16 @@ class DeviceMemory {
   // Tops credit up to kCreditAheadBytes; quietly less near the quota. True when there is more now.
   bool back_ahead();
 
-  // Maps credit at [address, address + bytes), whole small handles inside the range, and makes it
+  // Maps credit at [address, address + bytes), whole handles inside the range, and makes it
   // accessible. CUDA_ERROR_INVALID_ADDRESS_SPACE: the guest asks for what is not its to ask.
   CUresult map(uint64_t address, uint64_t bytes);
+
+  // The guest may no longer use [address, address + bytes), which map() has mapped. The caller
+  // unmaps it and says so with give_back(). False: not mapped, or no whole handles.
+  bool release(uint64_t address, uint64_t bytes);
+  // Gives back handles that were never mapped. False: there is not so much credit. Until the guest
+  // asks for credit no more is made ahead.
+  bool return_credit(uint64_t bytes);
 
   // Memory where the driver puts it (slabs lent, or single allocations), within the quota.
   CUresult allocate(uint64_t bytes, CUdeviceptr* address);
@@ -73,8 +80,8 @@ class DeviceMemory {
 
  private:
   using Handle = CUmemGenericAllocationHandle;
-  CUresult create(uint64_t bytes);
-  CUresult break_large();
+  CUresult create();
+  CUresult map_handles(uint64_t address, uint64_t bytes);
   void collect();  // what was given back since
   void publish_used();
 
@@ -83,10 +90,11 @@ class DeviceMemory {
   Quota quota_;
   protocol::AllocatorMode mode_;
   protocol::AddressRange range_;
-  std::vector<Handle> small_, large_;  // backed and not mapped
+  std::vector<Handle> handles_;  // backed and not mapped
   uint64_t backed_bytes_ = 0;
-  uint64_t mapped_bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;  // bytes of credit used so far
   AddressSet mapped_;
+  bool ahead_ = true;  // back_ahead() has a say
   AddressSet owned_;
   std::atomic<uint64_t> given_back_{0};
   std::map<CUdeviceptr, uint64_t> allocations_;

@@ -23,6 +23,28 @@ bool handle_MemCredit(Session& session, const wire::MemCreditArgs& args, const R
   return session.complete(record, result, &reply, sizeof(reply));
 }
 
+// The driver waits for the device inside, so a helper calls it.
+bool handle_MemRelease(Session& session, const wire::MemReleaseArgs& args, const Record& record) {
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (!session.memory().release(args.address, args.bytes))
+    return session.malformed(record, "not mapped");
+  session.pool().post([&session, args, lanes = session.lane_ends(), reply = record.reply()] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
+    (void)session.driver().cuCtxSetCurrent(session.config().primary);
+    const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
+    if (result == CUDA_SUCCESS) session.memory().give_back(args.bytes);
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
+}
+
+bool handle_CreditReturn(Session& session, const wire::CreditReturnArgs& args,
+                         const Record& record) {
+  if (!session.memory().return_credit(args.bytes))
+    return session.malformed(record, "more than the credit");
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
 bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record& record) {
   Marks marks;
   (void)session.mark_all(&marks);

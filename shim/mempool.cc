@@ -168,7 +168,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* descriptio
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  return session->pools()->trim(id_of(pool), keep);
+  const CUresult result = session->pools()->trim(id_of(pool), keep);
+  if (result == CUDA_SUCCESS) session->memory().give_back_free();
+  return result;
 }
 
 }  // namespace vgpu::driver

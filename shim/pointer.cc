@@ -139,7 +139,6 @@ void clear(CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       put<uint64_t>(data, 0);
       break;
     default:

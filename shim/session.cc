@@ -131,6 +131,20 @@ void Session::map(uint64_t address, uint64_t bytes) {
   post(nullptr, Op::kMemMap, args);
 }
 
+CUresult Session::unmap(uint64_t address, uint64_t bytes) {
+  wire::MemReleaseArgs args;
+  args.address = address;
+  args.bytes = bytes;
+  return call(nullptr, Op::kMemRelease, args);
+}
+
+void Session::return_credit(uint64_t bytes) {
+  wire::CreditReturnArgs args;
+  args.bytes = bytes;
+  mapped_.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: the allocator's lock orders it
+  post(nullptr, Op::kCreditReturn, args);
+}
+
 // The driver placed the slab in the worker's address space; here something of the application's may
 // lie at the same addresses. Such a slab is no use: a pointer would have two meanings. It is kept
 // until another is found, or the driver would offer it again.
@@ -154,6 +168,12 @@ CUresult Session::lend(uint64_t bytes, uint64_t* address, uint64_t* lent) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   for (int i = 0; i < refusals; ++i) (void)release(refused[i]);
+  return result;
+}
+
+CUresult Session::take_back(uint64_t address, uint64_t lent) {
+  const CUresult result = release(address);
+  if (!channel_->transport().same_address_space()) release_addresses(address, lent);
   return result;
 }
 

@@ -161,11 +161,21 @@ class Session : public MemoryPort {
     channel_->mark_dead();
   }
 
+  // Gives memory that is free, and kept by pools, back for `bytes` of another kind. Whether any
+  // went.
+  bool reclaim(uint64_t bytes) {
+    const bool pooled = pools_->give_back();
+    return memory_->reclaim(bytes) || pooled;
+  }
+
   // MemoryPort
   uint64_t credit() override;
   CUresult request_credit(uint64_t total) override;
   void map(uint64_t address, uint64_t bytes) override;
+  CUresult unmap(uint64_t address, uint64_t bytes) override;
+  void return_credit(uint64_t bytes) override;
   CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override;
+  CUresult take_back(uint64_t address, uint64_t lent) override;
   CUresult allocate(uint64_t bytes, uint64_t* address) override;
   CUresult release(uint64_t address) override;
   bool idle() override;
@@ -197,7 +207,7 @@ class Session : public MemoryPort {
   Progress progress_;
   uint64_t bound_ = 0;
   std::atomic<bool> ended_{false};
-  std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap records
+  std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap and CreditReturn records
 };
 
 }  // namespace vgpu::shim

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <vector>
 
 #include "base/spin_mutex.h"
 #include "shim/memory/address_index.h"
@@ -27,8 +29,14 @@ class MemoryPort {
   virtual CUresult request_credit(uint64_t total) = 0;
   // Backs [address, address + bytes) out of the credit; does not wait.
   virtual void map(uint64_t address, uint64_t bytes) = 0;
+  // Takes the backing of [address, address + bytes) away, which no work uses; waits.
+  virtual CUresult unmap(uint64_t address, uint64_t bytes) = 0;
+  // Gives so much credit back that was never mapped.
+  virtual void return_credit(uint64_t bytes) = 0;
   // Mode B: memory at an address of the driver's choice; waits. The range is this process's alone.
   virtual CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) = 0;
+  // All of what lend() gave; waits.
+  virtual CUresult take_back(uint64_t address, uint64_t lent) = 0;
   // Mode C: one cuMemAlloc or cuMemFree of the driver; wait.
   virtual CUresult allocate(uint64_t bytes, uint64_t* address) = 0;
   virtual CUresult release(uint64_t address) = 0;
@@ -51,8 +59,8 @@ struct Allocation {
 // Thread-safe. One per device.
 //
 // Blocks of 2 MiB and more are cut from spans of backed memory in steps of 2 MiB; smaller ones in
-// steps of 512 bytes from 2 MiB chunks. Backing never goes away: a freed block returns to its free
-// list as soon as the work that may touch it is past.
+// steps of 512 bytes from 2 MiB chunks. A freed block returns to its free list as soon as the work
+// that may touch it is past; its backing goes back only when it is wanted elsewhere.
 class DeviceMemory {
  public:
   struct Options {
@@ -85,6 +93,13 @@ class DeviceMemory {
   // Every block of a context that ends.
   void free_all_of(uint64_t context);
 
+  // Gives the backing of free memory back, `bytes` or as much as there is, and unused credit too,
+  // so that the worker can use the quota otherwise; waits for work that may still use freed blocks.
+  // Whether anything went.
+  bool reclaim(uint64_t bytes);
+  // The same for whatever is free now, without waiting for any work.
+  void give_back_free();
+
   // Memory of the driver's own placing (module globals), so that find() knows it.
   void add_foreign(uint64_t address, uint64_t bytes, uint64_t context);
   void remove_foreign(uint64_t address);
@@ -113,6 +128,14 @@ class DeviceMemory {
   bool return_chunk();
   Step make_room(uint64_t bytes);
   Step grow_mapped(uint64_t bytes);
+  uint64_t find_hole(uint64_t bytes) const;
+  void fill_hole(uint64_t address, uint64_t bytes);
+  bool wait_for_pending();
+  bool give_back(uint64_t bytes);
+  bool give_back_mapped(uint64_t bytes);
+  bool give_back_lent(uint64_t bytes);
+  void drop_backing(BlockIndex index);
+  void unlink(BlockIndex index);
   Step grow_lent(uint64_t bytes);
   void add_span(uint64_t address, uint64_t bytes);
   void queue_pending(BlockIndex index);
@@ -135,10 +158,17 @@ class DeviceMemory {
   std::deque<Batch> pending_;
   std::deque<BlockIndex>
       foreign_;  // blocks that the driver placed (mode C, globals); few, searched linearly
-  BlockIndex tail_ = kNoBlock;  // last block of the span that ends at the frontier
-  uint64_t frontier_ = 0;       // first address of the range that was never backed
-  uint64_t mapped_ = 0;         // bytes backed so far
-  uint64_t used_ = 0;           // what cuMemGetInfo counts as taken
+  BlockIndex tail_ = kNoBlock;          // last block of the span that ends at the frontier
+  uint64_t frontier_ = 0;               // first address of the range that was never backed
+  uint64_t mapped_ = 0;                 // bytes backed
+  uint64_t ever_mapped_ = 0;            // bytes of credit used so far
+  std::map<uint64_t, uint64_t> holes_;  // below the frontier, no longer backed; never adjacent
+  struct Slab {
+    uint64_t address, lent;  // as the driver gave it
+    uint64_t begin, end;     // what is used of it
+  };
+  std::vector<Slab> slabs_;  // mode B
+  uint64_t used_ = 0;        // what cuMemGetInfo counts as taken
   uint64_t next_id_ = 0;
   uint32_t empty_chunks_ = 0;  // chunks without any block, kept for the next small one
 };

@@ -153,29 +153,45 @@ DeviceMemory::Step DeviceMemory::make_room(uint64_t bytes) {
   if (bytes > kChunkBytes && return_chunk()) return Step::kRetry;
   const Step grown = options_.mode == MemoryMode::kMapped ? grow_mapped(bytes) : grow_lent(bytes);
   if (grown != Step::kExhausted) return grown;
-  if (pending_.empty()) return Step::kExhausted;
+  // Free memory in pieces: its backing is used elsewhere.
+  const uint64_t left = options_.grant - mapped_;
+  const uint64_t missing = bytes > left ? bytes - left : bytes;
+  if (large_free_.bytes() >= missing && give_back(missing)) return Step::kRetry;
+  if (!pending_.empty()) return wait_for_pending() ? Step::kRetry : Step::kExhausted;
+  return Step::kExhausted;
+}
+
+// For the oldest blocks that work may still use. False when the session is over.
+bool DeviceMemory::wait_for_pending() {
   close_batch();
   const uint64_t oldest = pending_.front().fence;
   mutex_.unlock();
   const bool alive = port_.wait_retired(oldest);
   mutex_.lock();
   drain();
-  return alive ? Step::kRetry : Step::kExhausted;
+  return alive;
 }
 
 DeviceMemory::Step DeviceMemory::grow_mapped(uint64_t bytes) {
   const bool joins = tail_ != kNoBlock && pool_[tail_].state == BlockState::kFree;
-  const uint64_t missing = joins ? bytes - std::min(bytes, pool_[tail_].bytes) : bytes;
+  uint64_t missing = joins ? bytes - std::min(bytes, pool_[tail_].bytes) : bytes;
   if (missing == 0) return Step::kRetry;
-  if (missing > options_.grant - mapped_ || missing > options_.base + options_.bytes - frontier_) {
-    return Step::kExhausted;
-  }
-  const uint64_t total = mapped_ + missing;
+  // Where the range ends, the place of what was given back.
+  const bool at_frontier = missing <= options_.base + options_.bytes - frontier_;
+  const uint64_t hole = at_frontier ? 0 : find_hole(bytes);
+  if (!at_frontier) missing = bytes;
+  if (missing > options_.grant - mapped_ || (!at_frontier && hole == 0)) return Step::kExhausted;
+  const uint64_t total = ever_mapped_ + missing;
   if (total > port_.credit()) {
     mutex_.unlock();
     const CUresult result = port_.request_credit(total);
     mutex_.lock();
     return result == CUDA_SUCCESS ? Step::kRetry : Step::kExhausted;
+  }
+  ever_mapped_ = total;
+  if (!at_frontier) {
+    fill_hole(hole, bytes);
+    return Step::kRetry;
   }
   port_.map(frontier_, missing);
   add_span(frontier_, missing);
@@ -198,6 +214,7 @@ DeviceMemory::Step DeviceMemory::grow_lent(uint64_t bytes) {
   const uint64_t end = (address + lent) & ~(kChunkBytes - 1);
   tail_ = kNoBlock;  // two slabs are two allocations of the driver: no block spans both
   if (begin >= end || end > AddressIndex::kAddressLimit) return Step::kExhausted;
+  slabs_.push_back({address, lent, begin, end});
   add_span(begin, end - begin);
   return Step::kRetry;
 }

@@ -42,8 +42,16 @@ BlockIndex FreeLists::find(uint64_t bytes) const {
   return scan(own, bytes, ~uint32_t{0});
 }
 
+BlockIndex FreeLists::large() const {
+  for (size_t word = occupied_.size(); word-- > 0;) {
+    if (occupied_[word] != 0) return heads_[word * 64 + 63 - std::countl_zero(occupied_[word])];
+  }
+  return kNoBlock;
+}
+
 void FreeLists::insert(BlockIndex index) {
   Block& block = pool_[index];
+  bytes_ += block.bytes;
   const uint32_t bin = bin_of(block.bytes);
   block.state = BlockState::kFree;
   block.free_previous = kNoBlock;
@@ -55,6 +63,7 @@ void FreeLists::insert(BlockIndex index) {
 
 void FreeLists::remove(BlockIndex index) {
   Block& block = pool_[index];
+  bytes_ -= block.bytes;
   const uint32_t bin = bin_of(block.bytes);
   if (block.free_previous != kNoBlock) {
     pool_[block.free_previous].free_next = block.free_next;

@@ -22,6 +22,10 @@ class FreeLists {
   void remove(BlockIndex index);
   // A block of at least `bytes`, still in its list; kNoBlock when there is none.
   BlockIndex find(uint64_t bytes) const;
+  // One of the largest; kNoBlock when the lists are empty.
+  BlockIndex large() const;
+  // Sum of all.
+  uint64_t bytes() const { return bytes_; }
 
  private:
   static constexpr uint32_t kSplitShift = 2, kSplit = 1u << kSplitShift;
@@ -32,6 +36,7 @@ class FreeLists {
 
   BlockPool& pool_;
   const uint32_t granule_shift_;
+  uint64_t bytes_ = 0;
   std::array<uint64_t, kBins / 64> occupied_{};
   std::array<BlockIndex, kBins> heads_{};
 };

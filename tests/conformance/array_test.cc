@@ -319,6 +319,26 @@ TEST_F(ArrayTest, TakesAndGivesDeviceMemory) {
   EXPECT_CU(cuArray3DCreate_v2(&huge, &d), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+// Memory that was once used otherwise is there for arrays again, and the other way round.
+TEST_F(ArrayTest, TakesWhatWasFreed) {
+  size_t free_bytes = 0, total = 0;
+  ASSERT_OK(cuMemGetInfo_v2(&free_bytes, &total));
+  const size_t piece = std::max<size_t>(total / 16, size_t{2} << 20);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<CUdeviceptr> blocks;
+    CUdeviceptr address = 0;
+    while (blocks.size() < 64 && driver().cuMemAlloc_v2(&address, piece) == CUDA_SUCCESS)
+      blocks.push_back(address);
+    for (const CUdeviceptr each : blocks) EXPECT_OK(cuMemsetD8Async(each, 1, 4096, nullptr));
+    for (const CUdeviceptr each : blocks) EXPECT_OK(cuMemFree_v2(each));
+    const size_t rows = std::min<size_t>(free_bytes / 2 / 65536, 32768);
+    const Array array(describe(16384, rows, 0, CU_AD_FORMAT_FLOAT, 1));
+    const std::vector<uint8_t> data = pattern(65536, 1);
+    const CUDA_MEMCPY3D copy = to_array(array, data.data(), 65536, 1, 1);
+    EXPECT_OK(cuMemcpy3D_v2(&copy));
+  }
+}
+
 TEST_F(ArrayTest, BelongsToItsContext) {
   const Array array(describe(16, 0, 0, CU_AD_FORMAT_FLOAT, 1));
   CUcontext other = nullptr;

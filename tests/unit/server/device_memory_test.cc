@@ -60,16 +60,49 @@ TEST_F(DeviceMemoryTest, MoreMeansMoreThanNow) {
   EXPECT_EQ(memory.back_more(101 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_F(DeviceMemoryTest, MapsLargeHandlesAndBreaksThemWhenSmallOnesRunOut) {
+TEST_F(DeviceMemoryTest, EveryHandleIsMappedByItself) {
   DeviceMemory memory = make(64 * kMiB);
   ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
-  EXPECT_EQ(calls("cuMemCreate"), 2);
+  EXPECT_EQ(calls("cuMemCreate"), 32);
   ASSERT_EQ(memory.map(kRange.base, 34 * kMiB), CUDA_SUCCESS);
-  EXPECT_EQ(calls("cuMemMap"), 2) << "one large and one small";
+  EXPECT_EQ(calls("cuMemMap"), 17);
   EXPECT_EQ(calls("cuMemSetAccess"), 1) << "one for the whole range";
   EXPECT_EQ(memory.backed_bytes(), 64 * kMiB);
   EXPECT_TRUE(memory.owns(kRange.base, 34 * kMiB));
   EXPECT_FALSE(memory.owns(kRange.base, 34 * kMiB + 1));
+}
+
+TEST_F(DeviceMemoryTest, WhatIsReleasedIsQuotaAgain) {
+  DeviceMemory memory = make(64 * kMiB);
+  ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(memory.map(kRange.base, 40 * kMiB), CUDA_SUCCESS);
+  EXPECT_FALSE(memory.release(kRange.base, 42 * kMiB));
+  EXPECT_FALSE(memory.release(kRange.base + kMiB, 2 * kMiB));
+  EXPECT_FALSE(memory.release(kRange.base, 0));
+  EXPECT_FALSE(memory.release(kRange.base, ~uint64_t{0} - 2 * kMiB + 1));
+  ASSERT_TRUE(memory.release(kRange.base + 4 * kMiB, 16 * kMiB));
+  EXPECT_FALSE(memory.release(kRange.base + 4 * kMiB, 2 * kMiB));
+  EXPECT_FALSE(memory.owns(kRange.base + 4 * kMiB, 1));
+  EXPECT_TRUE(memory.owns(kRange.base, 4 * kMiB));
+  EXPECT_EQ(memory.back_more(16 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.backed_bytes(), 64 * kMiB) << "not given back yet";
+  memory.give_back(16 * kMiB);
+  EXPECT_EQ(memory.back_more(16 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(memory.backed_bytes(), 80 * kMiB) << "all that ever was";
+  EXPECT_EQ(memory.map(kRange.base + 4 * kMiB, 16 * kMiB), CUDA_SUCCESS) << "there again";
+}
+
+TEST_F(DeviceMemoryTest, ReturnedCreditIsQuotaAgain) {
+  DeviceMemory memory = make(64 * kMiB);
+  ASSERT_TRUE(memory.back_ahead());
+  EXPECT_FALSE(memory.charge(2 * kMiB));
+  EXPECT_FALSE(memory.return_credit(66 * kMiB));
+  EXPECT_FALSE(memory.return_credit(kMiB));
+  EXPECT_TRUE(memory.return_credit(34 * kMiB));
+  EXPECT_TRUE(memory.charge(34 * kMiB));
+  memory.discharge(34 * kMiB);
+  EXPECT_FALSE(memory.back_ahead()) << "until the guest asks";
+  EXPECT_EQ(memory.back_more(2 * kMiB), CUDA_SUCCESS);
 }
 
 TEST_F(DeviceMemoryTest, RefusesWhatIsNotTheGuests) {

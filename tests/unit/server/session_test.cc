@@ -313,6 +313,13 @@ INSTANTIATE_TEST_SUITE_P(
                                 }),
         command<wire::MemMapArgs>(
             Op::kMemMap, [](auto* a, uint64_t base) { a->address = base, a->bytes = 2u << 20; }),
+        command<wire::MemReleaseArgs>(Op::kMemRelease,
+                                      [](auto* a, uint64_t base) {
+                                        a->address = base;
+                                        a->bytes = 2u << 20;
+                                      }),
+        command<wire::CreditReturnArgs>(Op::kCreditReturn,
+                                        [](auto* a, uint64_t) { a->bytes = uint64_t{1} << 40; }),
         command<wire::ImageChunkArgs>(Op::kImageChunk,
                                       [](auto* a, uint64_t) { a->total = ~uint64_t{0}; }),
         command<wire::TextureCreateArgs>(Op::kTextureCreate,

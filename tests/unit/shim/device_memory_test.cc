@@ -6,6 +6,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -29,22 +30,37 @@ class FakePort : public MemoryPort {
     EXPECT_LE(mapped + bytes, credit_);
     EXPECT_EQ(address % kChunkBytes, 0U);
     EXPECT_EQ(bytes % kChunkBytes, 0U);
-    const auto [it, fresh] = ranges.emplace(address, bytes);
-    EXPECT_TRUE(fresh);
+    for (uint64_t at = address; at < address + bytes; at += kChunkBytes)
+      EXPECT_TRUE(backed.insert(at).second);
+    ranges[address] = bytes;
     mapped += bytes;
+  }
+  CUresult unmap(uint64_t address, uint64_t bytes) override {
+    ++unmaps;
+    for (uint64_t at = address; at < address + bytes; at += kChunkBytes)
+      EXPECT_EQ(backed.erase(at), 1U);
+    released += bytes;
+    limit_ += bytes;
+    return CUDA_SUCCESS;
+  }
+  void return_credit(uint64_t bytes) override { returned += bytes; }
+  CUresult take_back(uint64_t address, uint64_t lent) override {
+    EXPECT_EQ(ranges.erase(address), 1U);
+    mapped -= lent;
+    return CUDA_SUCCESS;
   }
   CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override {
     if (mapped + bytes > limit_) return CUDA_ERROR_OUT_OF_MEMORY;
-    *address = next_slab_;
+    *address = next_slab;
     *lent = bytes;
-    ranges.emplace(next_slab_, bytes);
-    next_slab_ += bytes + 64 * kMiB;
+    ranges.emplace(next_slab, bytes);
+    next_slab += bytes + 64 * kMiB;
     mapped += bytes;
     return CUDA_SUCCESS;
   }
   CUresult allocate(uint64_t bytes, uint64_t* address) override {
-    *address = next_slab_;
-    next_slab_ += (bytes + 511) / 512 * 512;
+    *address = next_slab;
+    next_slab += (bytes + 511) / 512 * 512;
     ++forwarded;
     return CUDA_SUCCESS;
   }
@@ -61,13 +77,23 @@ class FakePort : public MemoryPort {
     return alive;
   }
 
+  // Whether all of a block has memory behind it now.
+  bool backs(uint64_t address, uint64_t bytes) const {
+    for (uint64_t at = address / kChunkBytes * kChunkBytes; at < address + bytes; at += kChunkBytes)
+      if (backed.count(at) == 0) return false;
+    return true;
+  }
+
+  std::set<uint64_t> backed;  // by chunk
   std::map<uint64_t, uint64_t> ranges;
   uint64_t mapped = 0, fences = 0, retired_ = 0;
-  int credit_requests = 0, waits = 0, forwarded = 0;
+  uint64_t released = 0, returned = 0;
+  uint64_t next_slab = 0x7000'0010'0000;  // not where chunks begin
+  int credit_requests = 0, waits = 0, forwarded = 0, unmaps = 0;
   bool busy = false, alive = true;
 
  private:
-  uint64_t limit_, credit_ = 0, next_slab_ = 0x7000'0010'0000;
+  uint64_t limit_, credit_ = 0;
 };
 
 class DeviceMemoryTest : public testing::Test {
@@ -294,8 +320,7 @@ TEST_F(DeviceMemoryTest, AMillionRandomStepsAgreeWithTheModel) {
       }
       ASSERT_EQ(result, CUDA_SUCCESS);
       ASSERT_EQ(address % 512, 0U);
-      ASSERT_GE(address, kBase);
-      ASSERT_LE(address + bytes, kBase + kGrant);
+      ASSERT_TRUE(port_->backs(address, bytes));
       model.add(address, bytes);
       order.push_back(address);
     } else {
@@ -312,13 +337,54 @@ TEST_F(DeviceMemoryTest, AMillionRandomStepsAgreeWithTheModel) {
     if (step % 1000 == 0) {
       ASSERT_EQ(memory_->used(), model.used());
     }
-    ASSERT_LE(port_->mapped, kGrant);
+    ASSERT_LE(port_->backed.size() * kChunkBytes, kGrant);
   }
   EXPECT_GT(refused, 0);
   for (const uint64_t address : order) ASSERT_EQ(memory_->free(address), CUDA_SUCCESS);
   EXPECT_EQ(memory_->used(), 0U);
   port_->busy = false;
   EXPECT_NE(take(kGrant), 0U);  // everything came together again
+}
+
+TEST_F(DeviceMemoryTest, FragmentsMakeRoomForALargeBlock) {
+  open(64 * kMiB);
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(take(4 * kMiB));
+  for (size_t i = 0; i < blocks.size(); i += 2) EXPECT_EQ(memory_->free(blocks[i]), CUDA_SUCCESS);
+  const uint64_t large = take(32 * kMiB);
+  EXPECT_TRUE(port_->backs(large, 32 * kMiB));
+  EXPECT_EQ(port_->unmaps, 8);
+  EXPECT_EQ(port_->waits, 0);
+  uint64_t address = 0;
+  EXPECT_EQ(memory_->allocate(2 * kMiB, 7, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  for (size_t i = 1; i < blocks.size(); i += 2) {
+    EXPECT_TRUE(port_->backs(blocks[i], 4 * kMiB));
+    EXPECT_EQ(memory_->free(blocks[i]), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(memory_->free(large), CUDA_SUCCESS);
+  EXPECT_NE(take(64 * kMiB), 0U);
+  EXPECT_EQ(port_->backed.size() * kChunkBytes, 64 * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, UnusedCreditAndTheEndOfTheRangeComeBack) {
+  open(64 * kMiB);
+  (void)port_->request_credit(64 * kMiB);
+  const uint64_t block = take(16 * kMiB);
+  EXPECT_TRUE(memory_->reclaim(1 * kMiB));
+  EXPECT_EQ(port_->returned, 48 * kMiB);
+  EXPECT_EQ(memory_->free(block), CUDA_SUCCESS);
+  memory_->give_back_free();
+  EXPECT_EQ(port_->released, 16 * kMiB);
+  EXPECT_EQ(take(4 * kMiB), block) << "the same addresses again";
+}
+
+TEST_F(DeviceMemoryTest, WholeSlabsGoBack) {
+  open(256 * kMiB, MemoryMode::kLent);
+  port_->next_slab = 0x7000'0000'0000;
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(take(60 * kMiB));
+  for (const uint64_t block : blocks) EXPECT_EQ(memory_->free(block), CUDA_SUCCESS);
+  EXPECT_NE(take(240 * kMiB), 0U);
 }
 
 TEST_F(DeviceMemoryTest, ManyThreadsTakeAndGiveAtOnce) {
