@@ -16,15 +16,8 @@ constexpr int kSharedUnit = 128;
 
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
-int registers(const KernelInfo& info) {
-  return std::clamp(static_cast<int>(info.registers), kRegistersPerThread, 255);
-}
-
-int shared_optin_max() { return Driver::instance().device().config().limits.shared_per_block_max; }
-
-}  // namespace
-
-int max_threads(const KernelInfo& info) {
+// Threads of the largest block that the kernel is written for.
+uint64_t threads_declared(const KernelInfo& info) {
   const auto product = [](const uint32_t(&dims)[3]) {
     return static_cast<uint64_t>(std::max(dims[0], 1u)) * std::max(dims[1], 1u) *
            std::max(dims[2], 1u);
@@ -32,10 +25,22 @@ int max_threads(const KernelInfo& info) {
   uint64_t most = kThreadsPerBlock;
   if (info.max_threads[0] != 0) most = std::min(most, product(info.max_threads));
   if (info.required_threads[0] != 0) most = std::min(most, product(info.required_threads));
-  const int per_warp = round_up(registers(info) * kWarp, kRegisterUnit);
-  return static_cast<int>(
-      std::min<uint64_t>(most, static_cast<uint64_t>(kRegistersPerSm / per_warp * kWarp)));
+  return most;
 }
+
+// Nothing here runs out of registers, so the number that is reported never keeps such a block from
+// being launched.
+int registers(const KernelInfo& info) {
+  const int warps = static_cast<int>((threads_declared(info) + kWarp - 1) / kWarp);
+  const int share = kRegistersPerSm / warps / kRegisterUnit * kRegisterUnit / kWarp;
+  return std::clamp(static_cast<int>(info.registers), kRegistersPerThread, std::min(share, 255));
+}
+
+int shared_optin_max() { return Driver::instance().device().config().limits.shared_per_block_max; }
+
+}  // namespace
+
+int max_threads(const KernelInfo& info) { return static_cast<int>(threads_declared(info)); }
 
 int dynamic_shared_max(const KernelInfo& info, const FunctionSettings& settings) {
   const int set = settings.dynamic_shared_max.load(std::memory_order_relaxed);

@@ -101,6 +101,34 @@ TEST_F(LaunchTest, BadGeometry) {
   EXPECT_EQ(result(1, 8, 1, 0), CUDA_SUCCESS);
 }
 
+// Text in single assignment form declares far more registers than the kernel needs at any time.
+TEST_F(LaunchTest, ManyDeclaredRegisters) {
+  const char* const kBody =
+      "{ .reg .b32 %x<1500>; .reg .b32 %v<2>; .reg .b64 %p<3>; ld.param.u64 %p0, [out];\n"
+      "mov.u32 %v0, %tid.x; mul.wide.u32 %p1, %v0, 4; add.u64 %p2, %p0, %p1;\n"
+      "st.global.u32 [%p2], %v0; ret; }\n";
+  const std::string text =
+      ptx_module(std::string(".visible .entry free(.param .u64 out)\n") + kBody +
+                 ".visible .entry bound(.param .u64 out) .maxntid 384\n" + kBody);
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, text.c_str()));
+  const Words words(1024);
+  CUdeviceptr out = words.at();
+  void* params[] = {&out};
+  for (const auto& [name, threads] : {std::pair{"free", 1024}, std::pair{"bound", 384}}) {
+    CUfunction kernel = nullptr;
+    ASSERT_OK(cuModuleGetFunction(&kernel, module, name));
+    int blocks = 0, most = 0;
+    EXPECT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0));
+    EXPECT_GE(blocks, 1) << name;
+    EXPECT_OK(cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel));
+    EXPECT_EQ(most, threads) << name;
+    EXPECT_OK(cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, nullptr, params, nullptr));
+    EXPECT_EQ(words.read()[threads - 1], threads - 1) << name;
+  }
+  EXPECT_OK(cuModuleUnload(module));
+}
+
 TEST_F(LaunchTest, BadHandles) {
   void* params[] = {nullptr};
   for (CUfunction wrong : {CUfunction{nullptr}, garbage_handle<CUfunction>()}) {
