@@ -8,6 +8,13 @@
 #include "softgpu/exec/engine_thread.h"
 
 namespace vgpu::softgpu {
+namespace {
+
+// A kernel's registers that the processor has no room for are on its stack, 128 or 256 bytes each,
+// and some kernels have ten thousand. Pages that none touches cost nothing.
+constexpr size_t kSmStackBytes = 64u << 20;
+
+}  // namespace
 
 Result<std::unique_ptr<Device>> Device::create(DeviceConfig config) {
   Result<std::unique_ptr<DeviceSegment>> segment = DeviceSegment::open(config);
@@ -42,7 +49,9 @@ bool Device::ensure_sms() {
       char name[24];
       std::snprintf(name, sizeof(name), "vgpu-sm%u", id);
       Sm* const sm = sms_.back().get();
-      if (!start_engine_thread(name, [sm] { sm->loop(); })) break;
+      if (!start_engine_thread(
+              name, [sm] { sm->loop(); }, kSmStackBytes))
+        break;
       sms_running_ = true;  // one is enough to make progress
     }
   });

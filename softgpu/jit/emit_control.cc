@@ -18,6 +18,7 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   llvm::Type* ptr = llvm::PointerType::get(context_, 0);
   auto* type = llvm::FunctionType::get(int_type(32), {ptr}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  function_->addFnAttr("probe-stack", "inline-asm");  // an overflow hits the guard page
   warp_ = function_->getArg(0);
   auto* entry = BasicBlock::Create(context_, "entry", function_);
   b_.SetInsertPoint(entry);
