@@ -20,7 +20,8 @@ CompileQueue& CompileQueue::instance() {
 }
 
 // At exit the compiler's static objects are destroyed: whoever works with them ends before that.
-// They were made before this handler was entered, so it runs first.
+// Global ones were made before this handler was entered, so it runs first; those inside functions
+// are kept from being destroyed (softgpu/api/exit_handlers.cc).
 CompileQueue::CompileQueue() {
   Engine::instance();
   std::atexit([] { instance().stop(); });
