@@ -36,19 +36,24 @@ Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
     a.lane0 = b_.CreateAdd(i64(static_cast<uint64_t>(o.integer)), window);
     return a;
   }
-  // 32-bit registers hold shared offsets; stride stays exact because the window is far below 4 GiB.
+  // 32-bit registers hold shared offsets. They wrap: what is taken as negative comes back into the
+  // window, which is far below 2 GiB, with the constant or with the lane's multiple of the stride.
   a.stride = kernel_.stride[o.reg];
   Value* raw = raw_register(o.reg);
+  const bool offsets = shared && raw->getType()->getScalarType() == int_type(32);
+  auto extended = [&](Value* v) {
+    return offsets ? b_.CreateSExt(v, shaped(int_type(64), v)) : as(v, int_type(64));
+  };
   Value* extra = b_.CreateAdd(window, i64(static_cast<uint64_t>(o.integer)));
   if (a.stride != Kernel::kNotAffine) {
-    a.lane0 = b_.CreateAdd(as(raw, int_type(64)), extra);
+    a.lane0 = b_.CreateAdd(extended(raw), extra);
     return a;
   }
-  a.lanes = b_.CreateAdd(as(raw, int_type(64)), splat(extra));
+  a.lanes = b_.CreateAdd(extended(raw), splat(extra));
   if (kernel_.row_stride.empty() || kernel_.row_stride[o.reg] == Kernel::kNotAffine) return a;
   a.row_stride = kernel_.row_stride[o.reg];
   for (unsigned lane = 0; lane < variant_.lanes; lane += variant_.row) {
-    Value* base = as(b_.CreateExtractElement(raw, uint64_t{lane}), int_type(64));
+    Value* base = extended(b_.CreateExtractElement(raw, uint64_t{lane}));
     a.row_bases.push_back(b_.CreateAdd(base, extra));
   }
   return a;
