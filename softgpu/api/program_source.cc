@@ -11,14 +11,35 @@
 namespace vgpu::softgpu {
 namespace {
 
-constexpr int kPtxVersionMax = 90;  // ISA 9.0, of the CUDA version that we report
+// Every ISA of CUDA 13: programs of a later minor version run on its first driver. What this
+// compiler does not know of them it refuses form by form.
+constexpr int kPtxVersionMax = 99;
+
+// "PTX of 9.0, machine code of 7.5, 8.0": what there is instead.
+std::string contents(const std::vector<cudart::Image>& images) {
+  std::string text;
+  for (const cudart::Image::Kind kind : {cudart::Image::Kind::kPtx, cudart::Image::Kind::kCubin}) {
+    std::string archs;
+    for (const cudart::Image& image : images) {
+      if (image.kind != kind) continue;
+      const std::string arch =
+          std::to_string(image.arch / 10) + "." + std::to_string(image.arch % 10);
+      archs += (archs.empty() ? "" : ", ") + (image.arch == 0 ? "unknown kind" : arch);
+    }
+    if (archs.empty()) continue;
+    text += (text.empty() ? "" : ", ") +
+            std::string(kind == cudart::Image::Kind::kPtx ? "PTX" : "machine code") + " of " +
+            archs;
+  }
+  return text.empty() ? "nothing that is known" : text;
+}
 
 CUresult refuse_without_ptx(const JitLog& log, const std::vector<cudart::Image>& images,
                             uint32_t capability) {
   std::string text = "no PTX for compute capability " + std::to_string(capability / 10) + "." +
-                     std::to_string(capability % 10) + " in the image (" +
-                     std::to_string(images.size()) +
-                     " other images): the software GPU runs PTX only; build with nvcc's "
+                     std::to_string(capability % 10) + " in the image (it holds " +
+                     contents(images) +
+                     "): the software GPU runs PTX only; build with nvcc's "
                      "-gencode arch=compute_75,code=compute_75 (or -arch=sm_75) to embed it";
   VGPU_LOG_ERROR("%s", text.c_str());
   log.write(text);
