@@ -106,6 +106,21 @@ CUresult tools_context_id(CUcontext context, uint64_t* id) {
   return host().context_id(context, id);
 }
 
+// cuBLAS keeps a workspace for each stream: first it asks which stream a handle means, then for a
+// number of that stream. What the first gives is only ever handed to the second.
+CUresult tools_stream(CUcontext, CUstream stream, const void** identity) {
+  thread_local char own_stream = 0;
+  if (identity == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *identity = stream == nullptr ? CU_STREAM_LEGACY : stream;
+  if (stream == CU_STREAM_PER_THREAD) *identity = &own_stream;
+  return CUDA_SUCCESS;
+}
+CUresult tools_stream_id(CUcontext, const void* identity, uint64_t* id) {
+  if (identity == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *id = reinterpret_cast<uintptr_t>(identity);
+  return CUDA_SUCCESS;
+}
+
 uint64_t tools_each_kernel(CUcontext, CUmodule module, void (*visit)(void*, CUfunction, uint64_t),
                            void* user) {
   return visit == nullptr ? 0 : host().each_kernel(module, visit, user);
@@ -147,6 +162,8 @@ struct Tables {
     context_checks.words[3] = slot(context_check_flags);
     integrity.words[1] = slot(integrity_check);
     tools_context.words[4] = slot(tools_context_id);
+    tools_context.words[39] = slot(tools_stream_id);
+    tools_context.words[51] = slot(tools_stream);
     tools_module.words[7] = slot(tools_each_kernel);
   }
 };

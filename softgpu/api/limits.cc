@@ -39,6 +39,10 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (value == nullptr || !limit_known(limit)) return CUDA_ERROR_INVALID_VALUE;
+  if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
+    *value = 0;  // a context without a graphics queue; libraries ask
+    return CUDA_SUCCESS;
+  }
   if (!limit_served(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *value = context->limits[limit].load();
   return CUDA_SUCCESS;

@@ -98,6 +98,13 @@ TEST_F(ContextSettingsTest, PersistingCache) {
   EXPECT_CU(cuCtxResetPersistingL2Cache(), bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
 }
 
+// Libraries ask before they start: an ordinary context shares nothing with a graphics queue.
+TEST_F(ContextSettingsTest, NoGraphicsQueue) {
+  size_t value = 9;
+  EXPECT_OK(cuCtxGetLimit(&value, CU_LIMIT_CIG_ENABLED));
+  EXPECT_EQ(value, 0U);
+}
+
 TEST_F(ContextSettingsTest, Flags) {
   CUcontext made = nullptr;
   ASSERT_OK(cuCtxCreate_v2(&made, CU_CTX_SCHED_SPIN, device_));

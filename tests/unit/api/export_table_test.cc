@@ -129,6 +129,23 @@ TEST_F(ExportTable, NoToolIsAttached) {
   }
 }
 
+TEST_F(ExportTable, ToolsTellStreamsApart) {
+  auto which = slot<CUresult (*)(CUcontext, CUstream, const void**)>(table(kToolsContext), 51);
+  auto number = slot<CUresult (*)(CUcontext, const void*, uint64_t*)>(table(kToolsContext), 39);
+  const auto id = [&](CUstream stream) {
+    const void* identity = nullptr;
+    uint64_t id = 0;
+    EXPECT_EQ(which(nullptr, stream, &identity), CUDA_SUCCESS);
+    EXPECT_EQ(number(nullptr, identity, &id), CUDA_SUCCESS);
+    return id;
+  };
+  EXPECT_EQ(id(nullptr), id(CU_STREAM_LEGACY));
+  EXPECT_NE(id(nullptr), id(CU_STREAM_PER_THREAD));
+  EXPECT_NE(id(nullptr), id(reinterpret_cast<CUstream>(0x1234)));
+  EXPECT_EQ(which(nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(number(nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(ExportTable, ToolsSeeContextAndKernels) {
   host_.current = test::context(0x42);
   CUcontext current = nullptr;
