@@ -163,6 +163,21 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*) {
+  return driver::cuStreamIsCapturing(handle, status);
+}
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
+                                   CUgraph*, const CUgraphNode**, size_t*) {
+  return driver::cuStreamIsCapturing(handle, status);
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
+                                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
+                                   size_t*) {
+  return driver::cuStreamIsCapturing(handle, status);
+}
+
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
   std::shared_ptr<Stream> to, from;
   if (const CUresult result = look_up(to_handle, &to); result != CUDA_SUCCESS) return result;

@@ -55,6 +55,11 @@ TEST_F(StreamMemoryTest, Attributes) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   ASSERT_OK(cuStreamIsCapturing(stream, &capture));
   EXPECT_EQ(capture, CU_STREAM_CAPTURE_STATUS_NONE);
+  capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  ASSERT_OK(cuStreamGetCaptureInfo_v2(stream, &capture, nullptr, nullptr, nullptr, nullptr));
+  EXPECT_EQ(capture, CU_STREAM_CAPTURE_STATUS_NONE);
+  EXPECT_CU(cuStreamGetCaptureInfo_v2(stream, nullptr, nullptr, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
   CUcontext context = nullptr, current = nullptr;
   ASSERT_OK(cuStreamGetCtx_v2(stream, &context, nullptr));
   ASSERT_OK(cuCtxGetCurrent(&current));
