@@ -3,50 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cub/cub.cuh>
 
-#include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "app.h"
+#include "cub_app.h"
 
 namespace {
 
 using Word = unsigned;
 
-template <typename T>
-class Array {
- public:
-  explicit Array(size_t count) : count_(count) { CHECKED(cudaMalloc(&data_, count * sizeof(T))); }
-  explicit Array(const std::vector<T>& from) : Array(from.size()) {
-    CHECKED(cudaMemcpy(data_, from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  ~Array() { cudaFree(data_); }
-  T* get() { return data_; }
-  std::vector<T> read(size_t count) const {
-    std::vector<T> host(count);
-    CHECKED(cudaMemcpy(host.data(), data_, count * sizeof(T), cudaMemcpyDeviceToHost));
-    return host;
-  }
-
- private:
-  T* data_ = nullptr;
-  size_t count_;
-};
-
-// Calls f twice, as CUB wants it: for the size of its scratch memory, and for the work.
-template <typename F>
-void run(F f) {
-  size_t bytes = 0;
-  CHECKED(f(nullptr, bytes));
-  Array<char> scratch(std::max<size_t>(bytes, 1));
-  CHECKED(f(scratch.get(), bytes));
-  CHECKED(cudaDeviceSynchronize());
-}
-
-bool report(const char* name, bool good) {
-  std::printf("%s: %s\n", name, good ? "right" : "wrong");
-  return good;
-}
+using app::Array;
+using app::report;
 
 struct Odd {
   __device__ bool operator()(Word x) const { return (x & 1) != 0; }
@@ -55,17 +22,17 @@ struct Odd {
 bool check_sums(const std::vector<Word>& host) {
   const int n = static_cast<int>(host.size());
   Array<Word> in(host), out(host.size()), total(1);
-  run([&](void* scratch, size_t& bytes) {
+  app::twice([&](void* scratch, size_t& bytes) {
     return cub::DeviceReduce::Sum(scratch, bytes, in.get(), total.get(), n);
   });
   bool good = report("reduce", total.read(1)[0] == std::accumulate(host.begin(), host.end(), 0U));
-  run([&](void* scratch, size_t& bytes) {
+  app::twice([&](void* scratch, size_t& bytes) {
     return cub::DeviceScan::InclusiveSum(scratch, bytes, in.get(), out.get(), n);
   });
   std::vector<Word> want(host.size());
   std::partial_sum(host.begin(), host.end(), want.begin());
   good &= report("scan", out.read(host.size()) == want);
-  run([&](void* scratch, size_t& bytes) {
+  app::twice([&](void* scratch, size_t& bytes) {
     return cub::DeviceSelect::If(scratch, bytes, in.get(), out.get(), total.get(), n, Odd());
   });
   want.clear();
@@ -79,7 +46,7 @@ bool check_runs(std::vector<Word> host) {
   for (Word& x : host) x = x >> 30;
   const int n = static_cast<int>(host.size());
   Array<Word> in(host), values(host.size()), lengths(host.size()), count(1);
-  run([&](void* scratch, size_t& bytes) {
+  app::twice([&](void* scratch, size_t& bytes) {
     return cub::DeviceRunLengthEncode::Encode(scratch, bytes, in.get(), values.get(), lengths.get(),
                                               count.get(), n);
   });
@@ -98,7 +65,7 @@ bool check_sort(const std::vector<Word>& host) {
   std::vector<Word> order(host.size());
   std::iota(order.begin(), order.end(), 0U);
   Array<Word> keys(host), values(order), sorted(host.size()), moved(host.size());
-  run([&](void* scratch, size_t& bytes) {
+  app::twice([&](void* scratch, size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(scratch, bytes, keys.get(), sorted.get(), values.get(),
                                            moved.get(), n);
   });
@@ -112,7 +79,7 @@ bool check_sort(const std::vector<Word>& host) {
 
 // --large: 16 M elements. --sort: the radix sort, too, whose kernel takes long to compile.
 int main(int argc, char** argv) {
-  const size_t count = app::wants(argc, argv, "--large") ? 16 << 20 : 300007;
+  const size_t count = app::elements(argc, argv, 300007);
   app::Random random(11);
   std::vector<Word> host(count);
   for (Word& x : host) x = static_cast<Word>(random.next() >> 32);

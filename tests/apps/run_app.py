@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Runs one application on a back end; in a guest its output must equal the direct run's.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: run_app.py --build BUILD [--copies N] [--any-order] (direct|shm|cuda) APP [ARG…]
+"""Usage: run_app.py --build BUILD [--copies N] [--seconds N] [--any-order] (direct|shm|cuda) APP
+       [ARG…]
 
 direct  preloads the software GPU itself.
 shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
@@ -9,6 +10,7 @@ shm     starts a vgpud of its own on the software GPU, runs the application thro
 cuda    runs it on the machine's own driver.
 With --copies so many run at once, in guests of one server; each must print the same. With
 --any-order the lines may come in another order. What it says on stderr must be equal, too.
+A run that takes longer than --seconds (80) has hung.
 """
 import argparse
 import concurrent.futures
@@ -21,9 +23,10 @@ import sys
 import tempfile
 import time
 
-RUN_SECONDS_MAX = 80
+RUN_SECONDS_MAX = 80  # unless the command line says otherwise
 START_SECONDS_MAX = 20
 STOP_SECONDS_MAX = 10
+SETTINGS = {"seconds": RUN_SECONDS_MAX}
 
 
 def toolkit_libraries(build):
@@ -49,7 +52,7 @@ def run(command, env):
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            out, errors = process.communicate(timeout=RUN_SECONDS_MAX)
+            out, errors = process.communicate(timeout=SETTINGS["seconds"])
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, errors = process.communicate()
@@ -146,10 +149,12 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--any-order", action="store_true")
+    parser.add_argument("--seconds", type=int, default=RUN_SECONDS_MAX)
     parser.add_argument("backend", choices=["direct", "shm", "cuda"])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     build, command = arguments.build.resolve(), arguments.command
+    SETTINGS["seconds"] = arguments.seconds
     if arguments.backend == "cuda":
         code, out, errors = run(command, environment(build))
     elif arguments.backend == "direct":
