@@ -75,6 +75,11 @@ Session::Remains Session::take_from(Context* context) {
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
     forget_globals(memory_, each.get(), context);
   });
+  ids.clear();
+  graphs_.for_each([&](uint64_t id, GraphEntry& each) {
+    if (each.graph->context == context) ids.push_back(id);
+  });
+  for (uint64_t id : ids) remains.graphs.push_back(graphs_.take(id));
   remains.arrays = take_arrays(&arrays_, context);
   context->dirty.clear();
   context->legacy.dirty = false;
@@ -82,6 +87,7 @@ Session::Remains Session::take_from(Context* context) {
 }
 
 void Session::destroy_remains(Remains* remains) {
+  remains->graphs.clear();
   remains->events.clear();
   for (const auto& stream : remains->streams) (void)driver().cuStreamDestroy_v2(stream->handle);
   remains->streams.clear();

@@ -32,7 +32,7 @@ namespace {
 // A fresh event for the entry when somebody still needs the record that the old one stands for.
 CUresult renew(Session& session, EventEntry* entry) {
   const Event& old = *entry->event;
-  if (entry->event.use_count() == 1 && old.recorded.passed()) return CUDA_SUCCESS;
+  if (old.in_graph || (entry->event.use_count() == 1 && old.recorded.passed())) return CUDA_SUCCESS;
   CUevent handle = nullptr;
   const CUresult result = session.driver().cuEventCreate(&handle, old.flags);
   if (result == CUDA_SUCCESS) {

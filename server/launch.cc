@@ -4,9 +4,6 @@
 #include "server_handlers.h"
 
 namespace vgpu::server {
-namespace {
-
-// The kernel in the bound context; nullptr = malformed, or *result says what the driver said.
 Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresult* result) {
   *result = CUDA_SUCCESS;
   Module* module = session.modules().find_ready(module_id);
@@ -21,6 +18,8 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
   }
   return kernel;
 }
+
+namespace {
 
 // cuLaunchCooperativeKernel takes no packed parameters; the attribute says the same.
 CUresult launch_cooperative(const DriverTable& driver, CUfunction function,

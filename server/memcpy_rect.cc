@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/geometry/rect.h"
 #include "server/array.h"
+#include "server/rect.h"
 #include "server/staged_copy.h"
 #include "server_handlers.h"
 
@@ -45,11 +46,11 @@ struct Driven {  // one end as CUDA_MEMCPY3D has it
 };
 
 // nullptr, or why the guest may not copy there.
-const char* resolve(Session& session, const Stream& stream, const Extent& e, const End& end,
+const char* resolve(Session& session, const Context* context, const Extent& e, const End& end,
                     Driven* out) {
   if (end.kind == kArray) {
     const Array* array = session.arrays().arrays.find(end.memory);
-    if (array == nullptr || array->context != stream.context) return "unknown array";
+    if (array == nullptr || array->context != context) return "unknown array";
     RectCopy box;
     box.width = e.width;
     box.height = e.height;
@@ -85,7 +86,7 @@ const char* resolve_staged(Session& session, const Stream& stream, const Extent&
                            const Args& args, Driven* out) {
   if (!extent_is(extent, args.bytes)) return "extent";
   const End end{args.kind, args.memory, args.pitch, args.rows, args.x, args.y, args.z};
-  return end.kind == kHost ? "kind" : resolve(session, stream, extent, end, out);
+  return end.kind == kHost ? "kind" : resolve(session, stream.context, extent, end, out);
 }
 
 Driven packed(const void* bytes, const Extent& e) {
@@ -97,8 +98,7 @@ Driven packed(const void* bytes, const Extent& e) {
   return d;
 }
 
-CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,
-             const Extent& e) {
+CUDA_MEMCPY3D described(const Driven& to, const Driven& from, const Extent& e) {
   CUDA_MEMCPY3D copy = {};
   copy.dstMemoryType = to.type;
   copy.dstHost = reinterpret_cast<void*>(to.address);
@@ -121,10 +121,44 @@ CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const
   copy.WidthInBytes = e.width;
   copy.Height = e.height;
   copy.Depth = e.depth;
+  return copy;
+}
+
+CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,
+             const Extent& e) {
+  const CUDA_MEMCPY3D copy = described(to, from, e);
   return driver.cuMemcpy3DAsync_v2(&copy, stream);
 }
 
 }  // namespace
+
+const char* resolve_copy(Session& session, const Context* context, const wire::RectCopyArgs& args,
+                         CUDA_MEMCPY3D* copy) {
+  const Extent extent{args.width, args.height, args.depth};
+  if (!extent_is(extent, args.bytes)) return "extent";
+  Driven to, from;
+  const End to_end{args.to_kind, args.to_memory, args.to_pitch, args.to_rows,
+                   args.to_x,    args.to_y,      args.to_z};
+  const End from_end{args.from_kind, args.from_memory, args.from_pitch, args.from_rows,
+                     args.from_x,    args.from_y,      args.from_z};
+  const char* why = resolve(session, context, extent, to_end, &to);
+  if (why == nullptr) why = resolve(session, context, extent, from_end, &from);
+  if (why == nullptr) *copy = described(to, from, extent);
+  return why;
+}
+
+const char* check_fill(Session& session, const wire::RectFillArgs& args) {
+  if (args.width != 1 && args.width != 2 && args.width != 4) return "element width";
+  if (args.count > ~uint64_t{0} / args.width) return "extent";
+  const Extent extent{args.count * args.width, args.height, 1};
+  const End end{kMemory, args.destination, args.pitch, 0, 0, 0, 0};
+  uint64_t span = 0;
+  if (!extent_is(extent, args.bytes) || !span_of(extent, end, &span)) return "extent";
+  return session.memory().owns(args.destination, span) ||
+                 session.host_memory().contains(args.destination, span)
+             ? nullptr
+             : "not the guest's memory";
+}
 
 bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
                          const Record& record) {
@@ -157,39 +191,21 @@ bool handle_RectFromDevice(Session& session, const wire::RectFromDeviceArgs& arg
 bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  const Extent extent{args.width, args.height, args.depth};
-  if (!extent_is(extent, args.bytes)) return session.malformed(record, "extent");
-  Driven to, from;
-  const End to_end{args.to_kind, args.to_memory, args.to_pitch, args.to_rows,
-                   args.to_x,    args.to_y,      args.to_z};
-  const End from_end{args.from_kind, args.from_memory, args.from_pitch, args.from_rows,
-                     args.from_x,    args.from_y,      args.from_z};
-  const char* why = resolve(session, *stream, extent, to_end, &to);
-  if (why == nullptr) why = resolve(session, *stream, extent, from_end, &from);
+  CUDA_MEMCPY3D copy;
+  const char* why = resolve_copy(session, stream->context, args, &copy);
   if (why != nullptr) return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
-  return session.submit(
-      stream, record,
-      [to, from, extent](const DriverTable& driver, CUstream handle, const std::byte*) {
-        return run(driver, handle, to, from, extent);
-      });
+  return session.submit(stream, record,
+                        [copy](const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuMemcpy3DAsync_v2(&copy, handle);
+                        });
 }
 
 bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (args.width != 1 && args.width != 2 && args.width != 4)
-    return session.malformed(record, "element width");
-  if (args.count > ~uint64_t{0} / args.width) return session.malformed(record, "extent");
-  const Extent extent{args.count * args.width, args.height, 1};
-  const End end{kMemory, args.destination, args.pitch, 0, 0, 0, 0};
-  uint64_t span = 0;
-  if (!extent_is(extent, args.bytes) || !span_of(extent, end, &span))
-    return session.malformed(record, "extent");
-  if (!session.memory().owns(args.destination, span) &&
-      !session.host_memory().contains(args.destination, span)) {
-    return session.malformed(record, "not the guest's memory");
-  }
+  if (const char* why = check_fill(session, args); why != nullptr)
+    return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
   return session.submit(
       stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {

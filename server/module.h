@@ -112,6 +112,10 @@ CUresult with_jit_options(LoadRequest* request, const JitLoader& load);
 // module->layout.
 CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module);
 
+class Session;
+// The kernel in the bound context; nullptr = there is none, or *result says what the driver said.
+Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresult* result);
+
 }  // namespace vgpu::server
 
 #endif  // VGPU_SERVER_MODULE_H_

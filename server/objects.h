@@ -98,6 +98,8 @@ struct Event {
   const uint32_t flags;
   LanePoint recorded;    // passed: the driver has the record; the consumer writes it
   uint64_t records = 0;  // how often it has been recorded; the consumer writes it
+  // A graph records it or waits for it: its handle must not change any more.
+  bool in_graph = false;
 };
 
 struct EventEntry {

@@ -17,6 +17,7 @@
 #include "server/array.h"
 #include "server/completion.h"
 #include "server/device_memory.h"
+#include "server/graph.h"
 #include "server/handles.h"
 #include "server/host_blocks.h"
 #include "server/host_calls.h"
@@ -102,6 +103,7 @@ class Session {
   HandleTable<Stream>& streams() { return streams_; }
   HandleTable<EventEntry>& events() { return events_; }
   ArrayTables& arrays() { return arrays_; }
+  HandleTable<GraphEntry>& graphs() { return graphs_; }
 
   // --- work for streams (work.cc)
   // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
@@ -149,6 +151,7 @@ class Session {
     std::vector<std::shared_ptr<Module>> modules;
     std::vector<LanePoint> lanes;
     ArrayRemains arrays;
+    std::vector<std::unique_ptr<GraphEntry>> graphs;
   };
   Remains take_from(Context* context);
   // Thread-safe; the context is current.
@@ -231,6 +234,7 @@ class Session {
   HandleTable<EventEntry> events_;
   ModuleTable modules_;
   ArrayTables arrays_;
+  HandleTable<GraphEntry> graphs_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;

@@ -1,6 +1,7 @@
 // Streams: life, order, waiting.
 // SPDX-License-Identifier: Apache-2.0
 #include "api/stream_memory.h"
+#include "server/memory_operation.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -98,21 +99,26 @@ bool handle_StreamQuery(Session& session, const wire::StreamQueryArgs& args, con
   return session.complete(record, state, nullptr, 0);
 }
 
-bool handle_StreamMemory(Session& session, const wire::StreamMemoryArgs& args,
-                         const Record& record) {
-  Stream* stream = session.find_stream(args.stream);
-  if (stream == nullptr) return session.malformed(record, "unknown stream");
+const char* check_memory_operation(Session& session, const wire::StreamMemoryArgs& args) {
   StreamMemoryOperation operation;
   operation.operation = static_cast<MemoryOperation>(args.operation);
   if (args.operation == 0 || args.operation > static_cast<uint32_t>(MemoryOperation::kWrite64) ||
       args.condition > CU_STREAM_WAIT_VALUE_NOR) {
-    return session.malformed(record, "operation");
+    return "operation";
   }
   const uint64_t bytes = operation.bytes();
-  if (args.address % bytes != 0 || (!session.memory().owns(args.address, bytes) &&
-                                    !session.host_memory().contains(args.address, bytes))) {
-    return session.malformed(record, "not the guest's memory");
-  }
+  const bool good =
+      args.address % bytes == 0 && (session.memory().owns(args.address, bytes) ||
+                                    session.host_memory().contains(args.address, bytes));
+  return good ? nullptr : "not the guest's memory";
+}
+
+bool handle_StreamMemory(Session& session, const wire::StreamMemoryArgs& args,
+                         const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  if (const char* why = check_memory_operation(session, args); why != nullptr)
+    return session.malformed(record, why);
   if (session.driver().cuStreamBatchMemOp_v2 == nullptr) {
     return session.refuse(record, "cuStreamBatchMemOp_v2");
   }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "api/cudart/context_storage.h"
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "shim/device.h"
 #include "shim/module_table.h"
@@ -41,6 +42,7 @@ bool flags_valid(unsigned flags) {
 // What the application made in a context goes with it.
 void forget_objects(Session& session, Context* context) {
   cudart::run_context_destructors(context->handle());
+  graph::forget_context(context->handle());
   std::vector<uint64_t> streams, events;
   {
     std::unique_lock lock(session.objects);
@@ -354,6 +356,7 @@ CUresult cuCtxSynchronize() {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (CUresult r = graph::check_context_use(context->handle()); r != CUDA_SUCCESS) return r;
   return synchronize(*session, context);
 }
 
@@ -363,8 +366,9 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
   Session* session = Process::session();
   const int32_t sticky = session->channel().semaphores().sticky(context->slot);
-  return sticky != 0 ? session->show_output(static_cast<CUresult>(sticky))
-                     : synchronize(*session, context);
+  if (sticky != 0) return session->show_output(static_cast<CUresult>(sticky));
+  if (CUresult r = graph::check_context_use(context->handle()); r != CUDA_SUCCESS) return r;
+  return synchronize(*session, context);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {

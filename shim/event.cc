@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "driver_functions.h"
-#include "shim/stream_table.h"
+#include "shim/capture_hooks.h"
 
 namespace vgpu::driver {
 
@@ -96,6 +96,7 @@ CUresult cuEventDestroy_v2(CUevent handle) {
   Session* session;
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  graph::forget_event(handle);
   wire::EventDestroyArgs args;
   args.event = id_of(handle);
   std::lock_guard in_order(session->channel().lock());  // nobody names it after this record
@@ -117,6 +118,11 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   if (CUresult r = find_stream(*session, context, stream_handle, &stream); r != CUDA_SUCCESS)
     return r;
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching_events()) [[unlikely]] {
+    const auto taken = graph::capture_record(shim::key_of(*context, stream), handle, flags != 0);
+    if (taken.has_value()) return *taken;
+  }
   if (flags != CU_EVENT_RECORD_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   wire::EventRecordArgs args;
@@ -136,6 +142,7 @@ CUresult cuEventQuery(CUevent handle) {
   Session* session;
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  if (CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   if (known_done(*session, *event)) return CUDA_SUCCESS;
   return ask_about<wire::EventQueryArgs>(*session, event, Op::kEventQuery);
 }
@@ -144,6 +151,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   Session* session;
   Event* event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
+  if (CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   CUresult result = CUDA_SUCCESS;
   if (!known_done(*session, *event) || session->output().prints()) {
     result = session->show_output(
@@ -164,6 +172,9 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
       ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 ||
       start->context != end->context) {
     return CUDA_ERROR_INVALID_HANDLE;
+  }
+  for (const CUevent each : {start_handle, end_handle}) {
+    if (CUresult r = graph::check_captured(each); r != CUDA_SUCCESS) return r;
   }
   wire::EventElapsedArgs args;
   args.start = start->id;

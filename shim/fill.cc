@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "api/default_stream.h"
-#include "shim/stream_table.h"
+#include "shim/capture_hooks.h"
 
 namespace vgpu::shim {
 namespace {
@@ -65,6 +65,14 @@ CUresult fill(Fill f, CUstream handle, FillEnd end) {
   StreamRef stream;
   if (handle == nullptr) handle = driver::default_stream();
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
+  if (graph::watching()) [[unlikely]] {
+    const CUDA_MEMSET_NODE_PARAMS_v2 params = {f.to,    f.pitch,  f.value, f.width,
+                                               f.count, f.height, nullptr};
+    const auto taken = end == FillEnd::kWaits
+                           ? refuse_waiting(*context, stream)
+                           : graph::capture_fill(key_of(*context, stream), params);
+    if (taken.has_value()) return *taken;
+  }
   if (f.count == 0 || f.height == 0) return CUDA_SUCCESS;
   if (f.height == 1) f.pitch = 0;
   uint64_t bytes = 0, span = 0;

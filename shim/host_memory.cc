@@ -7,6 +7,7 @@
 
 #include <mutex>
 
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "shim/process.h"
 
@@ -66,31 +67,49 @@ CUresult hide(Session& session, Context* context, const HostBlock& block) {
 }
 
 }  // namespace
+}  // namespace vgpu::driver
+
+namespace vgpu::shim {
+
+CUresult allocate_host(Session& session, Context* context, uint64_t bytes, uint32_t flags,
+                       HostBlock* block) {
+  if (bytes > HostMemory::kRangeBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  block->flags = flags;
+  block->context = context->id;
+  const Result<UniqueFd> memory = session.host_memory().map(bytes, block);
+  if (!memory.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (session.host_memory().claimed() || session.channel().transport().same_address_space()) {
+    if (CUresult r = driver::show(session, *memory, *block); r != CUDA_SUCCESS) {
+      session.host_memory().unmap(*block);
+      return r;
+    }
+    block->in_place = true;
+  }
+  if (session.host_memory().add(*block)) return CUDA_SUCCESS;
+  (void)driver::hide(session, context, *block);  // the application has registered that place
+  return CUDA_ERROR_UNKNOWN;
+}
+
+CUresult free_host(Session& session, Context* context, uint64_t address) {
+  HostBlock block;
+  if (!session.host_memory().remove(address, false, &block)) return CUDA_ERROR_INVALID_VALUE;
+  return driver::hide(session, context, block);
+}
+
+}  // namespace vgpu::shim
+
+namespace vgpu::driver {
 
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > HostMemory::kRangeBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   HostBlock block;
-  block.flags = flags;
-  block.context = context->id;
-  const Result<UniqueFd> memory = session->host_memory().map(bytes, &block);
-  if (!memory.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (session->host_memory().claimed() || session->channel().transport().same_address_space()) {
-    if (CUresult r = show(*session, *memory, block); r != CUDA_SUCCESS) {
-      session->host_memory().unmap(block);
-      return r;
-    }
-    block.in_place = true;
-  }
-  if (!session->host_memory().add(block)) {  // the application has registered that place
-    (void)hide(*session, context, block);
-    return CUDA_ERROR_UNKNOWN;
-  }
-  *out = reinterpret_cast<void*>(block.address);
-  return CUDA_SUCCESS;
+  const CUresult result = shim::allocate_host(*session, context, bytes, flags, &block);
+  if (result == CUDA_SUCCESS) *out = reinterpret_cast<void*>(block.address);
+  return result;
 }
 
 CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
@@ -102,11 +121,8 @@ CUresult cuMemFreeHost(void* pointer) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  HostBlock block;
-  if (!session->host_memory().remove(reinterpret_cast<uint64_t>(pointer), false, &block)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  return hide(*session, context, block);
+  if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
+  return shim::free_host(*session, context, reinterpret_cast<uint64_t>(pointer));
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned int flags) {

@@ -3,6 +3,8 @@
 #ifndef VGPU_SHIM_HOST_MEMORY_H_
 #define VGPU_SHIM_HOST_MEMORY_H_
 
+#include <cuda.h>
+
 #include <cstdint>
 #include <map>
 
@@ -49,6 +51,13 @@ class HostMemory {
   std::multimap<uint64_t, uint64_t> returned_;  // by size: places of the claimed range to use again
   std::map<uint64_t, HostBlock> blocks_;
 };
+
+class Session;
+struct Context;
+// Memory that the worker has at the same address where that is possible, and its end.
+CUresult allocate_host(Session& session, Context* context, uint64_t bytes, uint32_t flags,
+                       HostBlock* block);
+CUresult free_host(Session& session, Context* context, uint64_t address);
 
 }  // namespace vgpu::shim
 

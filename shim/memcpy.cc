@@ -7,6 +7,7 @@
 
 #include "api/default_stream.h"
 #include "driver_functions.h"
+#include "shim/capture_hooks.h"
 #include "shim/staging.h"
 #include "shim/stream_table.h"
 
@@ -120,6 +121,14 @@ CUresult on_the_host(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
   return result;
 }
 
+// What capture makes of a copy.
+std::optional<CUresult> captured(const Copy& copy, uint64_t to, CUmemorytype to_type, uint64_t from,
+                                 CUmemorytype from_type, uint64_t bytes) {
+  if (copy.timing == Timing::kSynchronous) return shim::refuse_waiting(*copy.context, copy.stream);
+  return graph::capture_copy(shim::key_of(*copy.context, copy.stream),
+                             graph::linear_copy(to, to_type, from, from_type, bytes));
+}
+
 // `target` and `source`: what the ends are.
 CUresult between(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side target, Side source) {
   if (to == 0 || from == 0 || target == Side::kBeyond || source == Side::kBeyond)
@@ -134,8 +143,13 @@ CUresult between(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side ta
 CUresult host_to_device(uint64_t to, const void* from, uint64_t bytes, CUstream stream,
                         Timing timing) {
   Copy copy;
-  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
   const auto source = reinterpret_cast<uint64_t>(from);
+  if (graph::watching()) [[unlikely]] {
+    const auto taken = captured(copy, to, CU_MEMORYTYPE_DEVICE, source, CU_MEMORYTYPE_HOST, bytes);
+    if (taken.has_value()) return *taken;
+  }
+  if (bytes == 0) return CUDA_SUCCESS;
   const Side target = side_of(*copy.session, to, bytes);
   if (!is_known(target)) return CUDA_ERROR_INVALID_VALUE;
   return between(copy, to, source, bytes, target, host_side(*copy.session, source, bytes));
@@ -143,8 +157,14 @@ CUresult host_to_device(uint64_t to, const void* from, uint64_t bytes, CUstream 
 
 CUresult device_to_host(void* to, uint64_t from, uint64_t bytes, CUstream stream, Timing timing) {
   Copy copy;
-  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
   const auto target = reinterpret_cast<uint64_t>(to);
+  if (graph::watching()) [[unlikely]] {
+    const auto taken =
+        captured(copy, target, CU_MEMORYTYPE_HOST, from, CU_MEMORYTYPE_DEVICE, bytes);
+    if (taken.has_value()) return *taken;
+  }
+  if (bytes == 0) return CUDA_SUCCESS;
   const Side source = side_of(*copy.session, from, bytes);
   if (!is_known(source)) return CUDA_ERROR_INVALID_VALUE;
   return between(copy, target, from, bytes, host_side(*copy.session, target, bytes), source);
@@ -154,7 +174,12 @@ CUresult device_to_host(void* to, uint64_t from, uint64_t bytes, CUstream stream
 CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, Timing timing,
                     bool known) {
   Copy copy;
-  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS || bytes == 0) return r;
+  if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
+  if (graph::watching()) [[unlikely]] {
+    const CUmemorytype type = known ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+    if (const auto taken = captured(copy, to, type, from, type, bytes)) return *taken;
+  }
+  if (bytes == 0) return CUDA_SUCCESS;
   const Side target = side_of(*copy.session, to, bytes);
   const Side source = side_of(*copy.session, from, bytes);
   if (known && (!is_known(target) || !is_known(source))) return CUDA_ERROR_INVALID_VALUE;

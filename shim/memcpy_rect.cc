@@ -7,19 +7,17 @@
 
 #include "api/default_stream.h"
 #include "driver_functions.h"
-#include "shim/device.h"
+#include "shim/capture_hooks.h"
+#include "shim/rect_place.h"
 #include "shim/staging_rect.h"
 #include "shim/stream_table.h"
 
 namespace vgpu::driver {
 
-using shim::Allocation;
-using shim::Array;
 using shim::Context;
 using shim::enter;
 using shim::find_any_stream;
-using shim::HostBlock;
-using shim::id_of;
+using shim::Place;
 using shim::RectEnd;
 using shim::Session;
 using shim::StreamRef;
@@ -45,79 +43,9 @@ CUresult begin(Copy* copy, CUstream stream, Timing timing) {
                          &copy->stream, &copy->context);
 }
 
-uint64_t pitch_max(const Copy& copy) {
-  return static_cast<uint64_t>(
-      shim::attribute(*copy.session->device(copy.current->device), CU_DEVICE_ATTRIBUTE_MAX_PITCH));
-}
-
-// What one end of a copy is.
-struct Place {
-  enum Kind : uint8_t { kDevice, kArray, kInPlace, kHost };
-  Kind kind = kHost;
-  RectEnd end;
-  uint32_t texel_bytes = 0;  // of an array
-  bool worker_reaches() const { return kind != kHost; }
-  bool on_device() const { return kind == kDevice || kind == kArray; }
-};
-
-// Arrays of the current context. Work on them in a stream of another one is not served.
-CUresult locate_array(Copy& copy, const RectCopy& rect, const RectSide& side, Place* place) {
-  Array array;
-  if (!copy.session->arrays().find(id_of(side.array), copy.current, &array))
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (copy.context != copy.current) return CUDA_ERROR_NOT_SUPPORTED;
-  place->kind = Place::kArray;
-  place->end = {RectEnd::kArray, array.id, 0, 0, side.x, side.y, side.z};
-  place->texel_bytes = array.shape.texel_bytes();
-  return check_in_array(rect, side, array.shape);
-}
-
-CUresult locate(Copy& copy, const RectCopy& rect, const RectSide& side, Place* place) {
-  if (side.is_array()) return locate_array(copy, rect, side, place);
-  const uint64_t span = rect.span(side);
-  const auto ends_inside = [&](uint64_t base, uint64_t bytes) {
-    return span <= bytes - (side.address - base);
-  };
-  const uint64_t rows = side.pitch != 0 ? side.slice / side.pitch : 0;
-  place->end = {RectEnd::kMemory, side.address, side.pitch, rows, 0, 0, 0};
-  Allocation allocation;
-  HostBlock block;
-  if (copy.session->memory().find(side.address, &allocation)) {
-    place->kind = Place::kDevice;
-    return ends_inside(allocation.address, allocation.bytes) ? CUDA_SUCCESS
-                                                             : CUDA_ERROR_INVALID_VALUE;
-  }
-  if (copy.session->host_memory().find(side.address, &block)) {
-    place->kind = block.in_place ? Place::kInPlace : Place::kHost;
-    place->end.kind = RectEnd::kHost;
-    return ends_inside(block.address, block.bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  }
-  return side.type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
 CUresult post_copy(Copy& copy, const RectEnd& to, const RectEnd& from, const RectCopy& rect) {
-  wire::RectCopyArgs args;
-  args.to_memory = to.memory;
-  args.to_pitch = to.pitch;
-  args.to_rows = to.rows;
-  args.to_x = to.x;
-  args.to_y = to.y;
-  args.to_z = to.z;
-  args.to_kind = to.kind;
-  args.from_memory = from.memory;
-  args.from_pitch = from.pitch;
-  args.from_rows = from.rows;
-  args.from_x = from.x;
-  args.from_y = from.y;
-  args.from_z = from.z;
-  args.from_kind = from.kind;
-  args.width = rect.width;
-  args.height = rect.height;
-  args.depth = rect.depth;
-  args.bytes = rect.bytes();
+  wire::RectCopyArgs args = shim::copy_args(to, from, rect);
   args.stream = copy.stream.id;
-  if (rect.height == 1 && rect.depth == 1)
-    args.to_pitch = args.to_rows = args.from_pitch = args.from_rows = 0;
   const uint64_t number = copy.session->post(copy.context, Op::kRectCopy, args, {}, &copy.stream);
   return number != 0 ? CUDA_SUCCESS : copy.session->lost();
 }
@@ -154,8 +82,11 @@ CUresult on_the_host(Copy& copy, const RectCopy& rect) {
 CUresult run(Copy& copy, const RectCopy& rect) {
   if (rect.empty()) return CUDA_SUCCESS;
   Place to, from;
-  if (CUresult r = locate(copy, rect, rect.to, &to); r != CUDA_SUCCESS) return r;
-  if (CUresult r = locate(copy, rect, rect.from, &from); r != CUDA_SUCCESS) return r;
+  const shim::PlaceScope scope{copy.current, copy.context};
+  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.to, &to); r != CUDA_SUCCESS)
+    return r;
+  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.from, &from); r != CUDA_SUCCESS)
+    return r;
   if (to.kind == Place::kArray && from.kind == Place::kArray &&
       to.texel_bytes != from.texel_bytes) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -174,12 +105,28 @@ CUresult run(Copy& copy, const RectCopy& rect) {
   return copy.timing == Timing::kSynchronous ? copy.session->show_output(result) : result;
 }
 
+std::optional<CUresult> captured(const Copy& copy, const CUDA_MEMCPY3D* box) {
+  if (copy.timing == Timing::kSynchronous) return shim::refuse_waiting(*copy.context, copy.stream);
+  if (box == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return graph::capture_copy(shim::key_of(*copy.context, copy.stream), *box);
+}
+
+std::optional<CUresult> captured(const Copy& copy, const CUDA_MEMCPY2D* rows) {
+  const CUDA_MEMCPY3D box = rows == nullptr ? CUDA_MEMCPY3D{} : graph::box_of(*rows);
+  return captured(copy, rows == nullptr ? nullptr : &box);
+}
+
 template <typename Descriptor>
 CUresult described(const Descriptor* descriptor, CUstream stream, Timing timing) {
   Copy copy;
   if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
+  if (graph::watching()) [[unlikely]] {
+    if (const auto taken = captured(copy, descriptor)) return *taken;
+  }
   RectCopy rect;
-  if (CUresult r = to_rect(descriptor, pitch_max(copy), &rect); r != CUDA_SUCCESS) return r;
+  if (CUresult r = to_rect(descriptor, shim::pitch_max(*copy.session, *copy.current), &rect);
+      r != CUDA_SUCCESS)
+    return r;
   return run(copy, rect);
 }
 
@@ -187,6 +134,10 @@ CUresult row(const RectSide& to, const RectSide& from, size_t bytes, CUstream st
              Timing timing) {
   Copy copy;
   if (CUresult r = begin(&copy, stream, timing); r != CUDA_SUCCESS) return r;
+  if (graph::watching()) [[unlikely]] {
+    const CUDA_MEMCPY3D box = graph::box_of(to, from, bytes);
+    if (const auto taken = captured(copy, &box)) return *taken;
+  }
   for (const RectSide* side : {&to, &from}) {
     if (bytes != 0 && !side->is_array() && side->address == 0) return CUDA_ERROR_INVALID_VALUE;
   }

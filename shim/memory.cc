@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "shim/process.h"
 
@@ -19,6 +20,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   uint64_t address = 0;
   CUresult result = session->memory().allocate(bytes, context->id, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back()) [[unlikely]]
@@ -51,6 +53,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (address == 0) return CUDA_SUCCESS;
+  if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   const CUresult result = session->memory().free(address);
   if (result != CUDA_ERROR_INVALID_VALUE) [[likely]]
     return result;

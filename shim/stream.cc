@@ -8,7 +8,7 @@
 
 #include "api/default_stream.h"
 #include "driver_functions.h"
-#include "shim/stream_table.h"
+#include "shim/capture_hooks.h"
 
 namespace vgpu::driver {
 
@@ -71,6 +71,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
   Stream* stream = session->streams.find(id_of(handle));
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  graph::forget_stream(shim::key_of(*stream->context, {stream->id, stream}));
   return destroy_stream(*session, stream);
 }
 
@@ -79,6 +80,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   Context* context;
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (CUresult r = shim::check_stream_use(*context, stream); r != CUDA_SUCCESS) return r;
   const CUresult result = synchronize_stream(*session, context, stream);
   session->pools()->synchronised();
   return result;
@@ -89,6 +91,7 @@ CUresult cuStreamQuery(CUstream handle) {
   Context* context;
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
+  if (CUresult r = shim::check_stream_use(*context, stream); r != CUDA_SUCCESS) return r;
   Progress& progress = stream.stream == nullptr ? context->legacy : stream.stream->progress;
   if (progress.idle()) return CUDA_SUCCESS;
   wire::StreamQueryArgs args;
@@ -108,6 +111,12 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   Event* event = session->events.find(id_of(event_handle));
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if ((flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching_events()) [[unlikely]] {
+    const auto taken =
+        graph::capture_wait(shim::key_of(*context, stream), event_handle, flags != 0);
+    if (taken.has_value()) return *taken;
+  }
   if (flags != CU_EVENT_WAIT_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   if (event->recorded.load(std::memory_order_relaxed) == 0)
@@ -177,31 +186,6 @@ CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* gree
   const CUresult result = driver::cuStreamGetCtx(handle, context);
   if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
   return result;
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  Session* session;
-  Context* context;
-  StreamRef stream;
-  if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
-                                   CUgraph*, const CUgraphNode**, size_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
-                                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
-                                   size_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
 }
 
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {

@@ -3,20 +3,28 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <optional>
+
 #include "api/callback_scope.h"
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
 namespace {
 
-// Gives the stream a command for its host engine.
-CUresult submit(CUstream handle, bool valid, std::unique_ptr<softgpu::Command> command) {
+// Gives the stream a command for its host engine, unless `captured` takes it for a graph.
+template <typename Captured>
+CUresult submit(CUstream handle, bool valid, std::unique_ptr<softgpu::Command> command,
+                Captured&& captured) {
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
   if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (graph::watching()) [[unlikely]] {
+    if (const auto taken = captured(softgpu::key_of(*stream))) return *taken;
+  }
   command->kind = softgpu::CommandKind::kHost;
   context->device().management().submit(stream->queue, std::move(command));
   return CUDA_SUCCESS;
@@ -30,7 +38,9 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
     const HostFunctionScope scope;
     function(user);
   };
-  return submit(handle, function != nullptr, std::move(command));
+  return submit(
+      handle, function != nullptr, std::move(command),
+      [=](const graph::StreamKey& stream) { return graph::capture_host(stream, function, user); });
 }
 
 // Unlike a host function it is called in a broken context too, and told so.
@@ -46,7 +56,11 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
     const HostFunctionScope scope;
     callback(handle, status, user);
   };
-  return submit(handle, callback != nullptr && flags == 0, std::move(command));
+  return submit(handle, callback != nullptr && flags == 0, std::move(command),
+                [](const graph::StreamKey& stream) -> std::optional<CUresult> {
+                  const CUresult result = graph::check_stream_use(stream);  // no node for these
+                  return result != CUDA_SUCCESS ? std::optional(result) : std::nullopt;
+                });
 }
 
 }  // namespace vgpu::driver

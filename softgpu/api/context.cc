@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
 
@@ -207,6 +208,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 CUresult cuCtxSynchronize() {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (const CUresult r = graph::check_context_use(context->handle); r != CUDA_SUCCESS) return r;
   return context->synchronise();
 }
 
@@ -214,6 +216,7 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   Context* context = nullptr;
   if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
     return result;
+  if (const CUresult r = graph::check_context_use(context->handle); r != CUDA_SUCCESS) return r;
   return context->synchronise();
 }
 

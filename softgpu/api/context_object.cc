@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/cudart/context_storage.h"
+#include "api/graph/capture.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::softgpu {
@@ -66,6 +67,7 @@ void Context::open(unsigned context_flags) {
 void Context::close() {
   if (!alive_.exchange(false)) return;
   cudart::run_context_destructors(handle);
+  graph::forget_context(handle);
   std::shared_ptr<Channel> channel;
   std::vector<std::shared_ptr<Stream>> streams;
   std::vector<std::shared_ptr<Module>> modules;

@@ -10,6 +10,7 @@
 
 #include "api/callback_scope.h"
 #include "api/cudart/host.h"
+#include "api/graph/model.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "driver_functions.h"
@@ -111,6 +112,7 @@ CUresult Driver::create_device() {
   if (!device_is_visible()) return CUDA_ERROR_NO_DEVICE;
   DeviceConfig config = read_device_config();
   odd_handles = config.contrary;
+  graph::Model::instance().odd_handles = config.contrary;
   Result<std::unique_ptr<Device>> device = Device::create(std::move(config));
   if (!device.ok()) {
     VGPU_LOG_ERROR("software GPU: %s", device.status().to_string().c_str());

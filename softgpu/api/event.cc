@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
@@ -49,6 +50,7 @@ CUresult cuEventDestroy_v2(CUevent handle) {
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter_ignoring_errors(&context); result != CUDA_SUCCESS)
     return result;
+  graph::forget_event(handle);
   return Driver::instance().events.remove(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE
                                                              : CUDA_SUCCESS;
 }
@@ -56,11 +58,16 @@ CUresult cuEventDestroy_v2(CUevent handle) {
 CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags) {
   std::shared_ptr<Event> event;
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
-  if (flags != CU_EVENT_RECORD_DEFAULT)
-    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
+  if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
   Context& context = *softgpu::context_stack().top();
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, stream_handle);
   if (stream == nullptr || stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (graph::watching_events()) [[unlikely]] {
+    const auto taken = graph::capture_record(softgpu::key_of(*stream), handle, flags != 0);
+    if (taken.has_value()) return *taken;
+  }
+  if (flags != CU_EVENT_RECORD_DEFAULT)
+    return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   GridManagement& management = context.device().management();
   const bool at_once = management.nothing_before(*stream->queue);
   auto point = std::make_shared<EventPoint>();
@@ -90,6 +97,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 CUresult cuEventQuery(CUevent handle) {
   std::shared_ptr<Event> event;
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   const std::shared_ptr<EventPoint> point = event->latest();
   if (point != nullptr && point->reached.load(std::memory_order_acquire) == 0)
     return CUDA_ERROR_NOT_READY;
@@ -99,6 +107,7 @@ CUresult cuEventQuery(CUevent handle) {
 CUresult cuEventSynchronize(CUevent handle) {
   std::shared_ptr<Event> event;
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   const std::shared_ptr<EventPoint> point = event->latest();
   if (point != nullptr) {
     event->context->device().management().wait_for(*point);
@@ -116,6 +125,9 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0)
     return CUDA_ERROR_INVALID_HANDLE;
+  for (const CUevent each : {start_handle, end_handle}) {
+    if (const CUresult r = graph::check_captured(each); r != CUDA_SUCCESS) return r;
+  }
   const std::shared_ptr<EventPoint> from = start->latest();
   const std::shared_ptr<EventPoint> to = end->latest();
   if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
 
@@ -31,6 +32,7 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (out == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   // With unified addressing all of it is mapped and portable, whatever was asked.
   const unsigned kept = flags | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE;
   const uint64_t address = context->device().memory().allocate_host(bytes, kept, context->id);
@@ -48,6 +50,7 @@ CUresult cuMemFreeHost(void* pointer) {
   if (const CUresult result = enter_ignoring_errors(&context); result != CUDA_SUCCESS)
     return result;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   MemorySpace& memory = context->device().memory();
   const auto range = memory.find(reinterpret_cast<uint64_t>(pointer));
   if (!range.has_value() || range->kind != MemoryKind::kHost ||

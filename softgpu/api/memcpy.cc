@@ -3,8 +3,11 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <optional>
+
 #include "api/default_stream.h"
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/transfer.h"
 
@@ -19,10 +22,34 @@ using softgpu::Wait;
 // Which sides of a copy must be memory that the driver knows.
 enum Known : unsigned { kNeither = 0, kDestination = 1, kSource = 2 };
 
+// What capture makes of a copy. A side that must be known is device memory; the other one is the
+// host's, or what its address says.
+std::optional<CUresult> captured(Context& context, uint64_t destination, uint64_t source,
+                                 size_t bytes, CUstream handle, Wait wait, unsigned known) {
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (wait == Wait::kYes) {
+    const CUresult r = softgpu::check_stream_use(*stream);
+    return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);
+  }
+  const auto type = [known](Known side) {
+    return known == kNeither     ? CU_MEMORYTYPE_UNIFIED
+           : (known & side) != 0 ? CU_MEMORYTYPE_DEVICE
+                                 : CU_MEMORYTYPE_HOST;
+  };
+  return graph::capture_copy(
+      softgpu::key_of(*stream),
+      graph::linear_copy(destination, type(kDestination), source, type(kSource), bytes));
+}
+
 CUresult checked_copy(uint64_t destination, uint64_t source, size_t bytes, CUstream stream,
                       Wait wait, unsigned known) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (graph::watching()) [[unlikely]] {
+    const auto taken = captured(*context, destination, source, bytes, stream, wait, known);
+    if (taken.has_value()) return *taken;
+  }
   if (bytes == 0) return CUDA_SUCCESS;
   if (destination == 0 || source == 0) return CUDA_ERROR_INVALID_VALUE;
   const auto pageable = [context](uint64_t address) {

@@ -4,9 +4,11 @@
 #include <cudaProfiler.h>
 
 #include <climits>
+#include <optional>
 
 #include "api/default_stream.h"
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/transfer_rect.h"
 
@@ -16,10 +18,32 @@ namespace {
 using softgpu::Context;
 using softgpu::Wait;
 
+std::optional<CUresult> captured(Context& context, const CUDA_MEMCPY3D* copy, CUstream handle,
+                                 Wait wait) {
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (wait == Wait::kYes) {
+    const CUresult r = softgpu::check_stream_use(*stream);
+    return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);
+  }
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return graph::capture_copy(softgpu::key_of(*stream), *copy);
+}
+
+std::optional<CUresult> captured(Context& context, const CUDA_MEMCPY2D* copy, CUstream handle,
+                                 Wait wait) {
+  if (copy == nullptr) return captured(context, static_cast<CUDA_MEMCPY3D*>(nullptr), handle, wait);
+  const CUDA_MEMCPY3D box = graph::box_of(*copy);
+  return captured(context, &box, handle, wait);
+}
+
 template <typename Descriptor>
 CUresult described(const Descriptor* descriptor, CUstream stream, Wait wait) {
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  if (graph::watching()) [[unlikely]] {
+    if (const auto taken = captured(*context, descriptor, stream, wait)) return *taken;
+  }
   RectCopy rect;
   if (const CUresult r = to_rect(descriptor, INT_MAX, &rect); r != CUDA_SUCCESS) return r;
   return softgpu::copy_rect(*context, rect, stream, wait);
@@ -29,6 +53,10 @@ CUresult described(const Descriptor* descriptor, CUstream stream, Wait wait) {
 CUresult row(const RectSide& to, const RectSide& from, size_t bytes, CUstream stream, Wait wait) {
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  if (graph::watching()) [[unlikely]] {
+    const CUDA_MEMCPY3D box = graph::box_of(to, from, bytes);
+    if (const auto taken = captured(*context, &box, stream, wait)) return *taken;
+  }
   RectCopy rect;
   rect.to = to;
   rect.from = from;

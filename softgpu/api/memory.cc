@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/graph/capture.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
 
@@ -17,6 +18,7 @@ using softgpu::MemoryKind;
 constexpr size_t kPitchAlignment = 512;
 
 CUresult allocate(Context& context, CUdeviceptr* out, size_t bytes) {
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   softgpu::MemorySpace& memory = context.device().memory();
   uint64_t address = memory.allocate(bytes, MemoryKind::kDevice, context.id);
   if (address == 0 && softgpu::Driver::instance().pools()->give_back())
@@ -53,6 +55,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (const CUresult result = enter_ignoring_errors(&context); result != CUDA_SUCCESS)
     return result;
   if (address == 0) return CUDA_SUCCESS;
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   softgpu::MemorySpace& memory = context->device().memory();
   const auto range = memory.find(address);
   if (!range.has_value() || range->base != address || range->kind != MemoryKind::kDevice) {

@@ -3,8 +3,11 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <optional>
+
 #include "api/default_stream.h"
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/transfer_rect.h"
 
@@ -13,10 +16,25 @@ namespace {
 
 using softgpu::Wait;
 
+// What capture makes of a fill.
+std::optional<CUresult> captured(softgpu::Context& context,
+                                 const CUDA_MEMSET_NODE_PARAMS_v2& params, CUstream handle,
+                                 Wait wait) {
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (wait == Wait::kNo) return graph::capture_fill(softgpu::key_of(*stream), params);
+  const CUresult r = softgpu::check_stream_use(*stream);
+  return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);
+}
+
 CUresult checked_fill(CUdeviceptr address, uint32_t value, uint32_t width, size_t count,
                       CUstream stream, Wait wait) {
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  if (graph::watching()) [[unlikely]] {
+    const CUDA_MEMSET_NODE_PARAMS_v2 params = {address, 0, value, width, count, 1, nullptr};
+    if (const auto taken = captured(*context, params, stream, wait)) return *taken;
+  }
   return softgpu::fill(*context, address, value, width, count, stream, wait);
 }
 
@@ -24,6 +42,11 @@ CUresult checked_rect(CUdeviceptr address, size_t pitch, uint32_t value, uint32_
                       size_t count, size_t height, CUstream stream, Wait wait) {
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  if (graph::watching()) [[unlikely]] {
+    const CUDA_MEMSET_NODE_PARAMS_v2 params = {address, pitch,  value,  width,
+                                               count,   height, nullptr};
+    if (const auto taken = captured(*context, params, stream, wait)) return *taken;
+  }
   return softgpu::fill_rect(*context, address, pitch, value, width, count, height, stream, wait);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
@@ -66,6 +67,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
     return result;
   const std::shared_ptr<Stream> stream = Driver::instance().streams.remove(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  graph::forget_stream(softgpu::key_of(*stream));
   stream->context->drop_stream(stream);
   context->device().management().close_queue(stream->queue);  // what is in it still runs
   return CUDA_SUCCESS;
@@ -74,6 +76,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
 CUresult cuStreamSynchronize(CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult r = softgpu::check_stream_use(*stream); r != CUDA_SUCCESS) return r;
   GridManagement& management = stream->context->device().management();
   if (!management.nothing_before(*stream->queue)) {
     // A marker takes part in the legacy stream's ordering, so waiting for it waits for all that
@@ -89,6 +92,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
 CUresult cuStreamQuery(CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult r = softgpu::check_stream_use(*stream); r != CUDA_SUCCESS) return r;
   if (!stream->context->device().management().settled(*stream->queue)) return CUDA_ERROR_NOT_READY;
   return stream->channel->sticky();
 }
@@ -98,6 +102,11 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Event> event = Driver::instance().events.find(event_handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if ((flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching_events()) [[unlikely]] {
+    const auto taken = graph::capture_wait(softgpu::key_of(*stream), event_handle, flags != 0);
+    if (taken.has_value()) return *taken;
+  }
   if (flags != CU_EVENT_WAIT_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   const std::shared_ptr<softgpu::EventPoint> point = event->latest();
@@ -153,29 +162,6 @@ CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* gree
   const CUresult result = driver::cuStreamGetCtx(handle, context);
   if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
   return result;
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  std::shared_ptr<Stream> stream;
-  if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
-                                   CUgraph*, const CUgraphNode**, size_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*,
-                                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
-                                   size_t*) {
-  return driver::cuStreamIsCapturing(handle, status);
 }
 
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {

@@ -67,17 +67,33 @@ CUresult copy_packed(Context& context, const RectCopy& rect, const Place& to, co
                         depth = rect.depth] { move_box(to, packed, width, height, depth); });
 }
 
+CUresult locate_both(Context& context, const RectCopy& rect, Place* to, Place* from) {
+  if (const CUresult r = locate(context, rect, rect.to, to); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = locate(context, rect, rect.from, from); r != CUDA_SUCCESS) return r;
+  return to->array != nullptr && from->array != nullptr &&
+                 to->array->shape.texel_bytes() != from->array->shape.texel_bytes()
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
+
 }  // namespace
+
+CUresult check_rect(Context& context, const RectCopy& rect) {
+  Place to, from;
+  return locate_both(context, rect, &to, &from);
+}
+
+CUresult copy_rect_now(Context& context, const RectCopy& rect) {
+  Place to, from;
+  const CUresult r = locate_both(context, rect, &to, &from);
+  if (r == CUDA_SUCCESS) move_box(to, from, rect.width, rect.height, rect.depth);
+  return r;
+}
 
 CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait) {
   if (rect.empty()) return CUDA_SUCCESS;
   Place to, from;
-  if (const CUresult r = locate(context, rect, rect.to, &to); r != CUDA_SUCCESS) return r;
-  if (const CUresult r = locate(context, rect, rect.from, &from); r != CUDA_SUCCESS) return r;
-  if (to.array != nullptr && from.array != nullptr &&
-      to.array->shape.texel_bytes() != from.array->shape.texel_bytes()) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (const CUresult r = locate_both(context, rect, &to, &from); r != CUDA_SUCCESS) return r;
   const bool pageable = to.side == PointerSide::kPageable || from.side == PointerSide::kPageable;
   if (wait == Wait::kNo && pageable) {
     const std::shared_ptr<Stream> target = find_stream(context, stream);
@@ -93,21 +109,27 @@ CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait
                        });
 }
 
+CUresult check_fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint32_t width,
+                         uint64_t count, uint64_t height) {
+  if (height == 1) pitch = 0;
+  uint64_t row = 0, last = 0, span = 0;
+  const bool good = destination % width == 0 && pitch % width == 0 && pitch <= INT_MAX &&
+                    !__builtin_mul_overflow(count, uint64_t{width}, &row) &&
+                    (height == 1 || pitch >= row) &&
+                    !__builtin_mul_overflow(height - 1, pitch, &last) &&
+                    !__builtin_add_overflow(last, row, &span) &&
+                    context.device().memory().covers(destination, span);
+  return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint32_t value,
                    uint32_t width, uint64_t count, uint64_t height, CUstream stream, Wait wait) {
   if (count == 0 || height == 0) return CUDA_SUCCESS;
-  if (height == 1) pitch = 0;
-  uint64_t row = 0, last = 0, span = 0;
-  if (destination % width != 0 || pitch % width != 0 || pitch > INT_MAX ||
-      __builtin_mul_overflow(count, uint64_t{width}, &row) || (height > 1 && pitch < row) ||
-      __builtin_mul_overflow(height - 1, pitch, &last) ||
-      __builtin_add_overflow(last, row, &span) ||
-      !context.device().memory().covers(destination, span)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  const CUresult checked = check_fill_rect(context, destination, pitch, width, count, height);
+  if (checked != CUDA_SUCCESS) return checked;
   const std::shared_ptr<Stream> target = find_stream(context, stream);
   if (target == nullptr || target->context != &context) return CUDA_ERROR_INVALID_HANDLE;
-  return run_on_stream(context, stream, row * height, wait, [=] {
+  return run_on_stream(context, stream, count * width * height, wait, [=] {
     for (uint64_t y = 0; y < height; ++y) fill_now(destination + y * pitch, value, width, count);
   });
 }

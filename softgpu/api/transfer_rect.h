@@ -16,4 +16,10 @@ CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait
 CUresult fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint32_t value,
                    uint32_t width, uint64_t count, uint64_t height, CUstream stream, Wait wait);
 
+// The same at once, on the calling thread, in no stream's order. Errors are checked first.
+CUresult check_rect(Context& context, const RectCopy& rect);
+CUresult copy_rect_now(Context& context, const RectCopy& rect);
+CUresult check_fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint32_t width,
+                         uint64_t count, uint64_t height);
+
 }  // namespace vgpu::softgpu

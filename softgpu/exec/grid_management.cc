@@ -71,7 +71,7 @@ void GridManagement::order_after_legacy(StreamQueue& queue, Command* command) {
 
 uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
                                 std::unique_ptr<Command> command) {
-  for (;;) {
+  while (!queue->unbounded) {
     const uint64_t waiting =
         queue->submitted.load(std::memory_order_relaxed) - queue->completed.load();
     if (waiting < launch_depth_) break;
@@ -111,7 +111,9 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
 // True when an engine runs it (or has taken it); false when it is complete already.
 bool GridManagement::run_ahead(Command* command) {
   if (command->kind == CommandKind::kMarker) return false;
-  if (command->queue->channel->sticky() != CUDA_SUCCESS && !command->always) return false;
+  // A graph takes itself apart in any case, as others wait for its end.
+  const bool always = command->always || command->kind == CommandKind::kGraph;
+  if (command->queue->channel->sticky() != CUDA_SUCCESS && !always) return false;
   switch (command->kind) {
     case CommandKind::kGrid:
       if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());
@@ -122,6 +124,9 @@ bool GridManagement::run_ahead(Command* command) {
       break;
     case CommandKind::kCopy:
       copy_engine_.add(command);
+      break;
+    case CommandKind::kGraph:
+      graph_engine_.add(command);
       break;
     default:
       host_engine_.add(command);

@@ -68,6 +68,7 @@ class GridManagement {
   const uint32_t launch_depth_;
   SerialEngine copy_engine_{"vgpu-copy", this};
   SerialEngine host_engine_{"vgpu-host", this};
+  SerialEngine graph_engine_{"vgpu-graph", this};
   std::unique_ptr<Watchdog> watchdog_;  // nullptr: no time-out
   WatchEngine watch_engine_{this};
   std::mutex mutex_;

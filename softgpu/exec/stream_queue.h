@@ -26,7 +26,7 @@ struct EventPoint {
   std::vector<Command*> blocked;  // guarded by GridManagement
 };
 
-enum class CommandKind : uint8_t { kGrid, kCopy, kHost, kWatch, kMarker };
+enum class CommandKind : uint8_t { kGrid, kCopy, kHost, kWatch, kGraph, kMarker };
 
 // One entry of a queue. Owned by its queue until it is complete.
 struct Command {
@@ -37,7 +37,7 @@ struct Command {
   uint64_t ordinal = 0;
   StreamQueue* queue = nullptr;
   std::unique_ptr<Grid> grid;          // kGrid
-  std::function<void()> work;          // kCopy, kHost
+  std::function<void()> work;          // kCopy, kHost; kGraph: runs even after a fault
   std::function<bool()> ready;         // kWatch: asked over and over until it is true
   std::shared_ptr<EventPoint> record;  // kMarker: reached when this is
   std::vector<std::shared_ptr<EventPoint>> waits;
@@ -66,8 +66,9 @@ class StreamQueue {
   const bool
       blocking;  // takes part in the legacy stream's ordering (true for the legacy stream itself)
   const bool legacy;
-  const int priority;   // lower runs first
-  bool closed = false;  // its stream is destroyed; what is in it still runs
+  const int priority;      // lower runs first
+  bool unbounded = false;  // submitting never waits: its contents are bounded otherwise
+  bool closed = false;     // its stream is destroyed; what is in it still runs
   std::deque<std::unique_ptr<Command>> commands;
   std::vector<OrdinalWaiter> waiters;
   std::atomic<uint64_t> submitted{0};

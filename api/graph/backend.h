@@ -1,0 +1,66 @@
+// What the graph model asks of the driver that it is part of: the software GPU, or the guest's
+// half. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/graph/node.h"
+#include "api/graph/plan.h"
+
+namespace vgpu::graph {
+
+// A stream as capture knows it.
+struct StreamKey {
+  uint64_t id = 0;  // no two streams have the same
+  CUcontext context = nullptr;
+  bool legacy = false;
+  bool blocking = false;  // orders with the legacy stream
+  int priority = 0;
+};
+
+// A plan that can be launched. Calls come one at a time; the plan stays where it is.
+class ExecBackend {
+ public:
+  virtual ~ExecBackend() = default;
+  virtual CUresult launch(CUstream stream) = 0;
+  // Steps whose nodes have other parameters now. Launches before are not affected.
+  virtual CUresult update(const std::vector<uint32_t>& steps) = 0;
+  // Everything launched is past.
+  virtual void wait() = 0;
+};
+
+class Backend {
+ public:
+  // The checks of a call that needs no context, and of one that does.
+  virtual CUresult ready() = 0;
+  virtual CUresult enter(CUcontext* current) = 0;
+  virtual CUresult find_stream(CUstream handle, StreamKey* key) = 0;
+
+  // Arguments of nodes, as the calls that do the same in a stream check them. `kernel` has the
+  // program's parameters; packed, layout and the context are filled in.
+  virtual CUresult check_kernel(KernelPayload* kernel) = 0;
+  virtual CUresult check_copy(const CopyPayload& copy) = 0;
+  virtual CUresult check_fill(const FillPayload& fill) = 0;
+  virtual CUresult check_event(CUevent event) = 0;
+  virtual CUresult check_operations(const OperationsPayload& operations) = 0;
+  // CUDA_SUCCESS when host functions can be nodes.
+  virtual CUresult check_host() = 0;
+  virtual std::string kernel_name(const KernelPayload& kernel) = 0;
+
+  // `id` names it as long as it exists.
+  virtual CUresult instantiate(uint64_t id, const Plan& plan, uint64_t flags,
+                               std::unique_ptr<ExecBackend>* exec) = 0;
+
+ protected:
+  ~Backend() = default;
+};
+
+// The one of this library.
+Backend& backend();
+
+}  // namespace vgpu::graph

@@ -1,0 +1,186 @@
+// Making and changing executable graphs.
+// SPDX-License-Identifier: Apache-2.0
+#include "api/graph/exec.h"
+
+#include <cstring>
+
+namespace vgpu::graph {
+namespace {
+
+constexpr uint64_t kFlags =
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+void keep_user_objects(Model& model, const Graph& from, Graph* to) {
+  for (const auto& [id, count] : from.user_objects) {
+    UserObject* object = model.user_objects.find(id);
+    if (object == nullptr) continue;
+    object->count += count;
+    to->user_objects[id] += count;
+  }
+  for (const auto& node : from.nodes) {
+    if (const auto* child = std::get_if<ChildPayload>(&node->payload))
+      keep_user_objects(model, *child->graph, to);
+  }
+}
+
+// A copy of the graph and its plan, under the model's lock.
+CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateResult* why) {
+  const Graph* graph = model.find_graph(handle);
+  if (graph == nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
+  exec->graph = clone(*graph);
+  if (exec->graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (exec->plan.make(*exec->graph)) {
+    keep_user_objects(model, *graph, exec->graph.get());
+    return CUDA_SUCCESS;
+  }
+  *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNode* error_node,
+                     CUgraphInstantiateResult* why) {
+  Model& model = Model::instance();
+  *why = CUDA_GRAPH_INSTANTIATE_ERROR;
+  *error_node = nullptr;
+  if (out == nullptr || (flags & ~kFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  CUcontext current = nullptr;
+  if (const CUresult r = backend().enter(&current); r != CUDA_SUCCESS) return r;
+  auto exec = std::make_shared<Exec>();
+  exec->flags = flags;
+  {
+    std::lock_guard lock(model.mutex);
+    if (const CUresult r = take_copy(model, handle, exec.get(), why); r != CUDA_SUCCESS) return r;
+    exec->id = model.execs.insert(exec);
+    if (exec->id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  // Nobody has the handle yet, so nobody launches it.
+  const CUresult made = backend().instantiate(exec->id, exec->plan, flags, &exec->back);
+  if (made != CUDA_SUCCESS) {
+    DueDestructors due;
+    {
+      std::lock_guard lock(model.mutex);
+      due.drop_all(exec->graph.get());
+      model.execs.remove(exec->id);
+      exec->graph.reset();
+    }
+    due.call();
+    return made;
+  }
+  *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  *out = reinterpret_cast<CUgraphExec>(model.bits(exec->id));
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy_exec(CUgraphExec handle) {
+  Model& model = Model::instance();
+  std::shared_ptr<Exec> exec;
+  {
+    std::lock_guard lock(model.mutex);
+    exec = model.find_exec(handle);
+    if (exec == nullptr || exec->back == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    // The entry goes, its id does not: the worker is told first that it is free again.
+    *model.execs.find(exec->id) = nullptr;
+  }
+  DueDestructors due;
+  {
+    std::lock_guard in_use(exec->mutex);
+    if (!exec->graph->user_objects.empty()) exec->back->wait();
+    exec->back.reset();
+    std::lock_guard lock(model.mutex);
+    model.execs.remove(exec->id);
+    due.drop_all(exec->graph.get());
+    exec->graph.reset();
+    exec->plan = {};
+  }
+  due.call();
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+const Graph* find_original(const Graph& graph, uint64_t id, Node** found) {
+  for (const auto& node : graph.nodes) {
+    if (node->original == id) {
+      *found = node.get();
+      return &graph;
+    }
+    const auto* child = std::get_if<ChildPayload>(&node->payload);
+    if (child != nullptr && find_original(*child->graph, id, found) != nullptr) return &graph;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Node* node_in(const Exec& exec, CUgraphNode handle) {
+  const Node* node = Model::instance().find_node(handle);
+  Node* found = nullptr;
+  if (node == nullptr || exec.graph == nullptr) return nullptr;
+  (void)find_original(*exec.graph, node->id, &found);
+  return found;
+}
+
+CUresult set_payload(Exec& exec, CUgraphNode handle, CUgraphNodeType type, Payload payload) {
+  Model& model = Model::instance();
+  std::vector<uint32_t> changed;
+  std::lock_guard in_use(exec.mutex);
+  {
+    std::lock_guard lock(model.mutex);
+    Node* node = exec.back == nullptr ? nullptr : node_in(exec, handle);
+    if (node == nullptr || node->type != type) return CUDA_ERROR_INVALID_VALUE;
+    if (auto* copy = std::get_if<CopyPayload>(&payload)) {
+      const auto& old = std::get<CopyPayload>(node->payload);
+      if (!copy->linear() || !old.linear()) return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (auto* kernel = std::get_if<KernelPayload>(&payload))  // attributes are set apart
+      kernel->attributes = std::get<KernelPayload>(node->payload).attributes;
+    if (compare_payloads(node->payload, payload) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      return CUDA_ERROR_INVALID_VALUE;
+    node->payload = std::move(payload);
+    changed.push_back(exec.plan.place.at(node));
+  }
+  return exec.back->update(changed);
+}
+
+CUresult set_enabled(Exec& exec, CUgraphNode handle, bool enabled) {
+  std::vector<uint32_t> changed;
+  std::lock_guard in_use(exec.mutex);
+  {
+    std::lock_guard lock(Model::instance().mutex);
+    Node* node = exec.back == nullptr ? nullptr : node_in(exec, handle);
+    if (node == nullptr || node->type > CU_GRAPH_NODE_TYPE_MEMSET) return CUDA_ERROR_INVALID_VALUE;
+    if (node->enabled == enabled) return CUDA_SUCCESS;
+    node->enabled = enabled;
+    changed.push_back(exec.plan.place.at(node));
+  }
+  return exec.back->update(changed);
+}
+
+void DueDestructors::drop(uint64_t id, unsigned count) {
+  Model& model = Model::instance();
+  UserObject* object = model.user_objects.find(id);
+  if (object == nullptr) return;
+  object->count -= count;
+  if (object->count != 0) return;
+  due_.push_back(*object);
+  model.user_objects.remove(id);
+}
+
+void DueDestructors::drop_all(Graph* graph) {
+  for (const auto& [id, count] : graph->user_objects) drop(id, count);
+  graph->user_objects.clear();
+  for (const auto& node : graph->nodes) {
+    if (auto* child = std::get_if<ChildPayload>(&node->payload)) drop_all(child->graph.get());
+  }
+}
+
+void DueDestructors::call() {
+  for (const UserObject& object : due_) object.destroy(object.pointer);
+  due_.clear();
+}
+
+}  // namespace vgpu::graph

@@ -1,0 +1,124 @@
+// What a graph consists of: nodes with their own copies of all parameters, and edges.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+namespace vgpu::graph {
+
+struct Graph;
+struct Node;
+
+struct KernelParam {
+  uint32_t offset = 0, bytes = 0;
+};
+
+// The attributes that a kernel node can carry, one value each; an absent one is zero.
+class KernelAttributes {
+ public:
+  // INVALID_VALUE for what is no attribute of kernel nodes.
+  CUresult get(CUlaunchAttributeID which, CUlaunchAttributeValue* value) const;
+  // NOT_SUPPORTED for clusters of more than one block.
+  CUresult set(CUlaunchAttributeID which, const CUlaunchAttributeValue& value);
+  bool cooperative() const;
+  // False: the launching stream's.
+  bool priority(int* value) const;
+
+ private:
+  std::map<int, CUlaunchAttributeValue> values_;
+};
+
+struct KernelPayload {
+  CUDA_KERNEL_NODE_PARAMS_v2 params = {};  // kernelParams and extra are not kept
+  std::vector<std::byte> packed;
+  std::vector<KernelParam> layout;
+  KernelAttributes attributes;
+  std::vector<void*> pointers;  // into `packed`, for cuGraphKernelNodeGetParams
+};
+
+struct CopyPayload {
+  CUDA_MEMCPY3D params = {};
+  CUcontext context = nullptr;
+  bool linear() const { return params.Height <= 1 && params.Depth <= 1; }
+};
+
+struct FillPayload {
+  CUDA_MEMSET_NODE_PARAMS_v2 params = {};
+};
+
+struct HostPayload {
+  CUDA_HOST_NODE_PARAMS params = {};
+};
+
+struct EventPayload {
+  CUevent event = nullptr;
+};
+
+struct ChildPayload {
+  std::shared_ptr<Graph> graph;
+};
+
+struct OperationsPayload {  // writes of values and waits for them
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+  std::vector<CUstreamBatchMemOpParams> operations;
+};
+
+struct EmptyPayload {};
+
+using Payload = std::variant<EmptyPayload, KernelPayload, CopyPayload, FillPayload, HostPayload,
+                             EventPayload, ChildPayload, OperationsPayload>;
+
+struct Edge {
+  Node* node = nullptr;
+  CUgraphEdgeData data = {};
+};
+
+struct Node {
+  uint64_t id = 0;
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  Payload payload;
+  Graph* graph = nullptr;
+  uint64_t original = 0;     // the node that this one was cloned from
+  bool enabled = true;       // of an executable graph's nodes only
+  std::vector<Edge> before;  // what it depends on, in the order of declaration
+  std::vector<Edge> after;   // what depends on it
+};
+
+// Owned by its handle, by its parent's node or by an executable graph. All under the model's lock.
+struct Graph {
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();  // forgets the handles of its nodes
+
+  uint64_t id = 0;
+  uint64_t original = 0;  // the graph that this one was cloned from
+  Node* parent = nullptr;
+  unsigned captures = 0;                      // that still add to it
+  std::vector<std::unique_ptr<Node>> nodes;   // in the order of creation
+  std::map<uint64_t, unsigned> user_objects;  // references held, by handle
+};
+
+// --- structure; the model's lock is held
+
+// A new node behind `before`. The caller has checked everything. nullptr: no more ids.
+Node* add_node(Graph& graph, CUgraphNodeType type, Payload payload,
+               const std::vector<Edge>& before);
+bool has_edge(const Node& from, const Node& to, const CUgraphEdgeData* data = nullptr);
+void add_edge(Node& from, Node& to, const CUgraphEdgeData& data);
+void remove_edge(Node& from, Node& to);
+void remove_node(Node& node);
+// With everything in it, also child graphs. The copy's nodes name their originals.
+std::shared_ptr<Graph> clone(const Graph& graph);
+// Whether `node`, or one that it depends on, is `sought`, for all of `sought`.
+bool all_reached(const std::vector<Node*>& from, const std::vector<Node*>& sought);
+
+}  // namespace vgpu::graph

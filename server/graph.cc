@@ -1,0 +1,163 @@
+// Graphs: made by a helper, launched as one piece of work.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/graph.h"
+
+#include "op.h"
+#include "protocol/wire/graph_nodes.h"
+#include "server/work.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+namespace {
+
+// The bytes of an upload, once it is complete; it is gone then.
+bool take_upload(Session& session, uint64_t id, std::vector<uint8_t>* bytes) {
+  ModuleTable& table = session.modules();
+  const auto upload = table.uploads.find(id);
+  if (upload == table.uploads.end() || upload->second.filled < upload->second.bytes.size())
+    return false;
+  *bytes = std::move(upload->second.bytes);
+  table.upload_bytes -= bytes->size();
+  table.uploads.erase(upload);
+  return true;
+}
+
+// Those that could not be made: the guest gives such an id away again.
+void forget_failed(HandleTable<GraphEntry>* graphs) {
+  std::vector<uint64_t> ids;
+  graphs->for_each([&](uint64_t id, GraphEntry& entry) {
+    // acquire: partner is the helper's release once it is through.
+    const bool over = !entry.graph->making.load(std::memory_order_acquire);
+    if (over && !entry.graph->ready.load(std::memory_order_acquire)) ids.push_back(id);
+  });
+  for (const uint64_t id : ids) graphs->take(id);
+}
+
+Graph* find_ready(Session& session, uint64_t id) {
+  GraphEntry* entry = session.graphs().find(id);
+  // acquire: partner is the helper's release once the graph is made.
+  if (entry == nullptr || !entry->graph->ready.load(std::memory_order_acquire)) return nullptr;
+  return entry->graph->context == session.bound() ? entry->graph.get() : nullptr;
+}
+
+// How much of a stream's queue a launch takes: a driver cuts a large graph into several pieces.
+constexpr uint32_t kNodesPerWeight = 16;
+
+// What the graph waits for must be with the driver before it is launched.
+CUresult wait_for_records(Session& session, Stream* stream, const Record& record,
+                          const Graph& graph) {
+  CUresult result = CUDA_SUCCESS;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.op != static_cast<uint16_t>(Op::kStreamWaitEvent) || node.event->recorded.passed())
+      continue;
+    if (result == CUDA_SUCCESS) {
+      result =
+          session.issue(stream, record.op(),
+                        [](const DriverTable&, CUstream, const std::byte*) { return CUDA_SUCCESS; },
+                        {.weight = 0, .after = node.event->recorded});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs& args,
+                             const Record& record) {
+  if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (args.nodes > protocol::kGraphNodesMax ||
+      (args.flags & ~uint32_t{CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY}) != 0) {
+    return session.malformed(record, "size or flags of a graph");
+  }
+  std::vector<uint8_t> bytes;
+  if (args.nodes != 0 && !take_upload(session, args.upload, &bytes))
+    return session.malformed(record, "no such upload");
+  auto graph = std::make_shared<Graph>();
+  graph->context = session.bound();
+  graph->flags = args.flags;
+  std::vector<uint32_t> all;
+  const char* why = nullptr;
+  const NodesResult read = read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, false,
+                                      graph.get(), &all, &why);
+  if (read == NodesResult::kMalformed) return session.malformed(record, why);
+  if (read == NodesResult::kStale)
+    return session.complete(record, CUDA_ERROR_INVALID_VALUE, nullptr, 0);
+  forget_failed(&session.graphs());
+  if (session.graphs().insert(args.graph, std::make_unique<GraphEntry>(GraphEntry{graph})) ==
+      nullptr) {
+    return session.malformed(record, "graph id");
+  }
+  session.pool().post([&session, graph, reply = record.reply()] {
+    CUresult result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const Rundown::Use use(&graph->context->use); use) {
+      (void)session.driver().cuCtxSetCurrent(graph->context->handle);
+      result = session.noted(build(session.driver(), *graph, &graph->native), graph->context);
+    }
+    // release: partner is the consumer's acquire before it uses the graph.
+    graph->ready.store(result == CUDA_SUCCESS, std::memory_order_release);
+    graph->making.store(false, std::memory_order_release);  // before the answer: see forget_failed
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
+}
+
+bool handle_GraphUpdate(Session& session, const wire::GraphUpdateArgs& args, const Record& record) {
+  Graph* graph = find_ready(session, args.graph);
+  if (graph == nullptr) return session.malformed(record, "unknown graph");
+  std::vector<uint8_t> bytes;
+  if (args.nodes == 0 || !take_upload(session, args.upload, &bytes))
+    return session.malformed(record, "no such upload");
+  std::vector<uint32_t> changed;
+  const char* why = nullptr;
+  const NodesResult read =
+      read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, true, graph, &changed, &why);
+  if (read == NodesResult::kMalformed) return session.malformed(record, why);
+  if (read == NodesResult::kStale)  // another thread has ended it meanwhile: as if it were used
+    return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
+  // Launches that wait in a lane keep the graph as it was.
+  CUresult result = graph->last.passed() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  for (const uint32_t number : changed) {
+    if (result == CUDA_SUCCESS)
+      result = change(session.driver(), *graph, number, graph->native.get());
+  }
+  if (result != CUDA_SUCCESS) result = build(session.driver(), *graph, &graph->native);
+  return session.complete(record, result, nullptr, 0);
+}
+
+bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, const Record& record) {
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  Graph* graph = find_ready(session, args.graph);
+  if (graph == nullptr) return session.malformed(record, "unknown graph");
+  // What has gone since is as memory that a kernel finds gone.
+  if (!still_whole(session, *graph))
+    return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
+  const auto nodes = static_cast<uint32_t>(graph->nodes.size());
+  session.admission().admit(kLaunchCost * (nodes + 1));
+  const CUresult waits = wait_for_records(session, stream, record, *graph);
+  if (waits != CUDA_SUCCESS) return session.forgotten(record, waits);
+  LanePoint place;
+  const bool goes_on = session.submit(
+      stream, record,
+      [native = graph->native](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuGraphLaunch(native->exec, handle);
+      },
+      {.weight = 1 + nodes / kNodesPerWeight, .after = graph->last, .place = &place});
+  graph->last = place;
+  for (const GraphNode& node : graph->nodes) {
+    if (node.op != static_cast<uint16_t>(Op::kEventRecord)) continue;
+    node.event->recorded = place;
+    ++node.event->records;
+  }
+  return goes_on;
+}
+
+bool handle_GraphDestroy(Session& session, const wire::GraphDestroyArgs& args,
+                         const Record& record) {
+  if (find_ready(session, args.graph) == nullptr) return session.malformed(record, "unknown graph");
+  session.graphs().take(args.graph);
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,88 @@
+// Graphs of a guest: checked nodes, and what the driver has made of them.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_GRAPH_H_
+#define VGPU_SERVER_GRAPH_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "driver_table.h"
+#include "server/lane.h"
+#include "wire.h"
+
+namespace vgpu::server {
+
+struct Context;
+struct Event;
+class Session;
+
+// One node, checked. What it names belonged to the guest at that time.
+struct GraphNode {
+  uint16_t op = 0;  // 0: nothing to do
+  bool has_priority = false;
+  std::vector<uint32_t> before;  // earlier nodes
+  wire::LaunchArgs launch;
+  CUfunction function = nullptr;
+  std::vector<std::byte> params;
+  wire::RectCopyArgs copy;
+  CUDA_MEMCPY3D box = {};
+  wire::RectFillArgs fill;
+  std::shared_ptr<Event> event;
+  std::vector<wire::StreamMemoryArgs> operations;
+};
+
+// The driver's graph. Launches that wait in a lane keep it.
+struct NativeGraph {
+  NativeGraph(const DriverTable* table, Context* owner) : driver(table), context(owner) {}
+  NativeGraph(const NativeGraph&) = delete;
+  NativeGraph& operator=(const NativeGraph&) = delete;
+  ~NativeGraph();
+
+  const DriverTable* const driver;
+  Context* const context;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  std::vector<CUgraphNode> nodes;
+};
+
+struct Graph {
+  Context* context = nullptr;
+  uint32_t flags = 0;
+  std::vector<GraphNode> nodes;
+  std::shared_ptr<NativeGraph> native;
+  LanePoint last;                  // of the newest launch
+  std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
+  std::atomic<bool> making{true};  // the same
+};
+
+struct GraphEntry {
+  std::shared_ptr<Graph> graph;
+};
+
+// --- graph_nodes.cc; the consumer
+
+enum class NodesResult : uint8_t { kGood, kStale, kMalformed };
+// Reads nodes of an upload into `graph`: all, or with `update` those that change. kStale: one names
+// what is not, or no longer, the guest's; then nothing has changed. *why: of kMalformed.
+NodesResult read_nodes(Session& session, std::span<const std::byte> bytes, uint32_t count,
+                       bool update, Graph* graph, std::vector<uint32_t>* changed, const char** why);
+// Whether everything that the nodes name is still there.
+bool still_whole(Session& session, const Graph& graph);
+
+// --- graph_native.cc; any thread, the graph's context is current
+
+// Makes the driver's graph of the nodes.
+CUresult build(const DriverTable& driver, const Graph& graph, std::shared_ptr<NativeGraph>* native);
+// Changes one node of it. NOT_SUPPORTED when that takes a new graph.
+CUresult change(const DriverTable& driver, const Graph& graph, uint32_t number,
+                NativeGraph* native);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_GRAPH_H_

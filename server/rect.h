@@ -1,0 +1,18 @@
+// Boxes of a guest as the driver is told: for copies in streams and in graphs.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_RECT_H_
+#define VGPU_SERVER_RECT_H_
+
+#include "server/session.h"
+#include "wire.h"
+
+namespace vgpu::server {
+
+// nullptr, or why the guest may not do that. The consumer.
+const char* resolve_copy(Session& session, const Context* context, const wire::RectCopyArgs& args,
+                         CUDA_MEMCPY3D* copy);
+const char* check_fill(Session& session, const wire::RectFillArgs& args);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_RECT_H_

@@ -1,0 +1,152 @@
+// Sending graphs, and launching them.
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/graph_exec.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "op.h"
+#include "protocol/wire/graph_nodes.h"
+#include "shim/graph_commands.h"
+#include "shim/staging.h"
+
+namespace vgpu::shim {
+
+// A launch is one small record, whatever the graph.
+static_assert(sizeof(protocol::RecordHeader) + sizeof(wire::GraphLaunchArgs) <= 128);
+
+GraphExec::~GraphExec() {
+  if (!alive()) return;
+  if (known_) {
+    wire::GraphDestroyArgs args;
+    args.graph = id_;
+    (void)session_->post(context_, Op::kGraphDestroy, args);
+  }
+  staging_.release(*session_, context_);  // waits for the launches that use it
+}
+
+bool GraphExec::alive() const {
+  return session_->state() == CUDA_SUCCESS && context_->unique_id == life_ &&
+         context_->active.load(std::memory_order_acquire);
+}
+
+CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* out) {
+  const graph::Step& step = plan_.steps[number];
+  protocol::GraphNodeHeader header;
+  header.number = number;
+  std::vector<std::byte> command;
+  const CUresult r =
+      graph_command(*session_, context_, step, staging_, node_priority_, &header, &command);
+  if (r != CUDA_SUCCESS) return r;
+  std::span<const uint32_t> before;
+  if (edges) before = step.before;
+  protocol::append_graph_node(out, header, before, command);
+  return CUDA_SUCCESS;
+}
+
+CUresult GraphExec::send(const std::vector<uint32_t>& steps, bool edges, uint64_t* upload) {
+  std::vector<std::byte> bytes;
+  for (const uint32_t step : steps) {
+    if (CUresult r = encode(step, edges, &bytes); r != CUDA_SUCCESS) return r;
+  }
+  *upload = session_->next_upload.fetch_add(1, std::memory_order_relaxed);
+  return bytes.empty() ? CUDA_SUCCESS
+                       : stage_image(*session_, context_, *upload, bytes.data(), bytes.size());
+}
+
+void GraphExec::find_events() {
+  recorded_.clear();
+  for (const graph::Step& step : plan_.steps) {
+    if (step.node == nullptr || step.node->type != CU_GRAPH_NODE_TYPE_EVENT_RECORD) continue;
+    recorded_.push_back(id_of(std::get<graph::EventPayload>(step.node->payload).event));
+  }
+}
+
+CUresult GraphExec::instantiate(uint64_t flags) {
+  if (plan_.steps.size() > protocol::kGraphNodesMax) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (CUresult r = staging_.prepare(*session_, context_, plan_); r != CUDA_SUCCESS) return r;
+  std::vector<uint32_t> steps(plan_.steps.size());
+  std::iota(steps.begin(), steps.end(), 0);
+  wire::GraphInstantiateArgs args;
+  args.graph = id_;
+  args.nodes = static_cast<uint32_t>(steps.size());
+  args.flags = static_cast<uint32_t>(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+  if (CUresult r = send(steps, true, &args.upload); r != CUDA_SUCCESS) return r;
+  const CUresult r = session_->call(context_, Op::kGraphInstantiate, args);
+  known_ = r == CUDA_SUCCESS;
+  find_events();
+  return r;
+}
+
+// Work that reads ordinary memory finds it as it is now, as if the device had read it at once; what
+// it writes there is there when this returns.
+CUresult GraphExec::launch(CUstream handle) {
+  Session* session;
+  Context* current;
+  if (CUresult r = enter(&session, &current); r != CUDA_SUCCESS) return r;
+  StreamRef stream;
+  if (CUresult r = find_any_stream(*session, handle, &stream, &current); r != CUDA_SUCCESS)
+    return r;
+  if (!alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // what the graph was made of is gone
+  if (current != context_) return CUDA_ERROR_NOT_SUPPORTED;
+  if (staging_.reads() || staging_.writes()) {
+    wait();  // the block still serves the launch before
+    if (staging_.reads()) staging_.fill();
+  }
+  wire::GraphLaunchArgs args;
+  args.graph = id_;
+  args.stream = stream.id;
+  const uint64_t number = session->post(context_, Op::kGraphLaunch, args, {}, &stream);
+  if (number == 0) return session->lost();
+  for (const uint64_t id : recorded_) {
+    if (Event* event = session->events.find(id)) Progress::raise(event->recorded, number);
+  }
+  last_stream_ = stream;
+  last_launch_ = number;
+  if (!staging_.writes()) return CUDA_SUCCESS;
+  const CUresult r = synchronize_stream(*session, context_, stream);
+  if (r == CUDA_SUCCESS) staging_.empty();
+  return r;
+}
+
+CUresult GraphExec::update(const std::vector<uint32_t>& changed) {
+  if (!alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  std::vector<uint32_t> steps = changed;
+  const bool copies = std::any_of(steps.begin(), steps.end(), [&](uint32_t step) {
+    return plan_.steps[step].node->type == CU_GRAPH_NODE_TYPE_MEMCPY;
+  });
+  if (copies) {  // everything may have another place in the block, or a block for the first time
+    wait();
+    if (CUresult r = staging_.prepare(*session_, context_, plan_); r != CUDA_SUCCESS) return r;
+    for (uint32_t i = 0; i < plan_.steps.size(); ++i) {
+      const graph::Node* node = plan_.steps[i].node;
+      if (node != nullptr && node->type == CU_GRAPH_NODE_TYPE_MEMCPY) steps.push_back(i);
+    }
+    std::sort(steps.begin(), steps.end());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  }
+  wire::GraphUpdateArgs args;
+  args.graph = id_;
+  args.nodes = static_cast<uint32_t>(steps.size());
+  if (CUresult r = send(steps, false, &args.upload); r != CUDA_SUCCESS) return r;
+  find_events();
+  return session_->post(context_, Op::kGraphUpdate, args) != 0 ? CUDA_SUCCESS : session_->lost();
+}
+
+void GraphExec::wait() {
+  if (last_launch_ == 0 || !alive() ||
+      last_launch_ <= context_->progress.completed.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (session_->still_there(last_stream_.id)) {
+    (void)synchronize_stream(*session_, context_, last_stream_);
+  } else {
+    wire::ContextSynchronizeArgs args;
+    args.context = context_->id;
+    (void)session_->call(context_, Op::kContextSynchronize, args);
+  }
+  last_launch_ = 0;
+}
+
+}  // namespace vgpu::shim

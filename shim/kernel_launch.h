@@ -1,0 +1,28 @@
+// What a launch must be, and its parameters as bytes: for launches in streams and in graphs.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_KERNEL_LAUNCH_H_
+#define VGPU_SHIM_KERNEL_LAUNCH_H_
+
+#include "shim/kernel_layout.h"
+#include "shim/process.h"
+
+namespace vgpu::shim {
+
+struct Shape {
+  uint32_t grid[3], block[3], shared_bytes;
+  bool cooperative = false;
+};
+
+// The errors of a launch of `kernel` (whose handle is `function`) on `device`.
+CUresult check_shape(Session& session, CUdevice device, CUfunction function, const Kernel& kernel,
+                     const Shape& shape);
+
+// The bytes of a launch's parameters: *buffer is the program's own, or null when they are to be
+// packed. INVALID_VALUE when they do not fit the kernel.
+CUresult measure_params(const Kernel& kernel, void** params, void** extra, const void** buffer,
+                        size_t* bytes);
+void pack_params(std::byte* to, const Kernel& kernel, void** params);
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_KERNEL_LAUNCH_H_

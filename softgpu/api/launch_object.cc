@@ -1,0 +1,166 @@
+// Checking, packing and submitting launches.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/api/launch_object.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "softgpu/api/attributes.h"
+#include "softgpu/api/driver.h"
+#include "softgpu/api/function_attributes.h"
+#include "softgpu/api/profile.h"
+
+namespace vgpu::softgpu {
+namespace {
+
+bool dimensions_valid(const LaunchShape& shape) {
+  if (shape.blocks() == 0 || shape.threads() == 0) return false;
+  if (shape.grid.x > INT32_MAX || shape.grid.y > 65535 || shape.grid.z > 65535) return false;
+  return shape.block.x <= 1024 && shape.block.y <= 1024 && shape.block.z <= 64 &&
+         shape.threads() <= static_cast<uint64_t>(kThreadsPerBlock);
+}
+
+CUresult check_shape(const LaunchShape& shape, const Function& function,
+                     const DeviceConfig& config) {
+  const KernelInfo& info = *function.info;
+  if (!dimensions_valid(shape)) return CUDA_ERROR_INVALID_VALUE;
+  const uint32_t* const required = info.required_threads;
+  if (required[0] != 0 &&
+      (shape.block.x != required[0] || shape.block.y != std::max(required[1], 1u) ||
+       shape.block.z != std::max(required[2], 1u))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (shape.threads() > static_cast<uint64_t>(max_threads(info)))
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (shape.shared_bytes > static_cast<unsigned>(dynamic_shared_max(info, *function.settings))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!shape.cooperative) return CUDA_SUCCESS;
+  const int resident =
+      blocks_per_sm(info, config.limits, static_cast<int>(shape.threads()), shape.shared_bytes);
+  const uint64_t most = static_cast<uint64_t>(resident) * config.sms;
+  return shape.blocks() > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
+// The packed buffer of an `extra` launch.
+CUresult read_extra(void** extra, const void** buffer, size_t* bytes) {
+  *buffer = nullptr;
+  *bytes = 0;
+  for (void** item = extra; *item != CU_LAUNCH_PARAM_END; item += 2) {
+    if (*item == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      *buffer = item[1];
+    } else if (*item == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      if (item[1] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      *bytes = *static_cast<size_t*>(item[1]);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return *buffer == nullptr && *bytes != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int priority) {
+  Context& context = *launch.context;
+  const LaunchShape& shape = launch.shape;
+  static std::atomic<uint64_t> next_grid{1};
+  auto grid = std::make_unique<Grid>();
+  grid->kernel = launch.kernel.get();
+  grid->param_bytes = launch.packed;
+  grid->blocks = shape.blocks();
+  grid->remaining.store(grid->blocks, std::memory_order_relaxed);
+  grid->priority = shape.priority == INT_MAX ? priority : shape.priority;
+  grid->channel = channel;
+  grid->params.grid = shape.grid;
+  grid->params.block = shape.block;
+  grid->params.dynamic_shared_bytes = shape.shared_bytes;
+  grid->params.params = grid->param_bytes.data();
+  grid->params.grid_id = next_grid.fetch_add(1, std::memory_order_relaxed);
+  grid->params.stop = &channel->stop;
+  grid->params.services = &context.output();
+  grid->params.sm_count = context.device().config().sms;
+  grid->params.stack_limit = static_cast<uint32_t>(context.limits[CU_LIMIT_STACK_SIZE].load());
+  if (shape.cooperative) {
+    grid->barrier_word = std::make_unique<uint32_t[]>(kBarrierWords);
+    grid->params.cooperative_workspace = reinterpret_cast<uint64_t>(grid->barrier_word.get());
+  }
+  return grid;
+}
+
+CUresult pack_params(const KernelInfo& info, void** params, void** extra,
+                     std::vector<uint8_t>* packed) {
+  packed->assign(std::max<size_t>(info.param_bytes, 8), 0);
+  if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params != nullptr) {
+    for (size_t i = 0; i < info.params.size(); ++i) {
+      if (params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      std::memcpy(packed->data() + info.params[i].offset, params[i], info.params[i].bytes);
+    }
+    return CUDA_SUCCESS;
+  }
+  if (extra == nullptr) return info.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  if (const CUresult result = read_extra(extra, &buffer, &bytes); result != CUDA_SUCCESS)
+    return result;
+  if (!info.params.empty()) {
+    const ParamInfo& last = info.params.back();
+    if (bytes < last.offset + last.bytes) return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (bytes != 0) std::memcpy(packed->data(), buffer, std::min(bytes, packed->size()));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& shape,
+                        void** params, void** extra, Launch* launch) {
+  launch->context = &context;
+  launch->function = find_function(context, handle);
+  launch->module = launch->function == nullptr ? nullptr : launch->function->module.lock();
+  if (launch->module == nullptr || launch->module->context() != &context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult checked = check_shape(shape, *launch->function, context.device().config());
+  if (checked == CUDA_SUCCESS)
+    checked = pack_params(*launch->function->info, params, extra, &launch->packed);
+  if (checked != CUDA_SUCCESS) return checked;
+  Diagnostic diagnostic;
+  launch->kernel = launch->module->prepare(launch->function->index, shape.block, &diagnostic);
+  if (launch->kernel == nullptr) {
+    VGPU_LOG_ERROR("kernel %s, PTX line %d: %s", launch->function->info->name.c_str(),
+                   diagnostic.line, diagnostic.text.c_str());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  if (!context.device().ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
+  launch->shape = shape;
+  return CUDA_SUCCESS;
+}
+
+void submit_launch(const Launch& launch, const std::shared_ptr<Channel>& channel,
+                   const std::shared_ptr<StreamQueue>& queue, int priority,
+                   std::vector<std::shared_ptr<EventPoint>> waits,
+                   std::shared_ptr<EventPoint> record) {
+  Device& device = launch.context->device();
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kGrid;
+  command->waits = std::move(waits);
+  command->record = std::move(record);
+  command->grid = make_grid(launch, channel.get(), priority);
+  command->grid->keep_alive = launch.module;
+  const LaunchShape& shape = launch.shape;
+  command->grid->profile = start_profile(*launch.function->info, *launch.kernel, shape.grid,
+                                         shape.block, shape.shared_bytes, device.config());
+  if (command->grid->profile != nullptr)
+    command->grid->params.profile = &command->grid->profile->counters;
+  std::shared_ptr<EventPoint> compiled;
+  if (!launch.kernel->readiness.ready()) {  // the stream waits for its code, and nobody else does
+    compiled = std::make_shared<EventPoint>();
+    command->waits.push_back(compiled);
+  }
+  device.management().submit(queue, std::move(command));
+  if (compiled != nullptr)
+    launch.kernel->readiness.then([&device, compiled] { device.management().reach(*compiled); });
+}
+
+}  // namespace vgpu::softgpu
