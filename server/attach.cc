@@ -93,7 +93,8 @@ Result<Device> Device::open(const DriverTable* driver) {
       &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, opened.device_);
   opened.virtual_memory_ = supported != 0 && driver->cuMemAddressReserve != nullptr &&
                            driver->cuMemCreate != nullptr && driver->cuMemMap != nullptr &&
-                           driver->cuMemSetAccess != nullptr && driver->cuMemRelease != nullptr;
+                           driver->cuMemSetAccess != nullptr && driver->cuMemUnmap != nullptr &&
+                           driver->cuMemRelease != nullptr;
   if (opened.virtual_memory_) {
     const CUmemAllocationProp properties = memory_properties(opened.device_);
     size_t granularity = 0;

@@ -23,8 +23,8 @@ bool handle_HostFunction(Session& session, const wire::HostFunctionArgs& args,
   }
   return session.submit(stream, record,
                         [calls = &session.host_calls(), point, told = args.kind == 1](
-                            const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return calls->place(driver, handle, point, told);
+                            const DriverTable& table, CUstream handle, const std::byte*) {
+                          return calls->place(table, handle, point, told);
                         },
                         {.weight = 2});
 }

@@ -40,6 +40,12 @@ void CompletionPool::stop() {
     posted_.notify_all();
   }
   for (std::thread& thread : threads) thread.join();
+  std::deque<std::function<void()>> left;
+  {
+    std::lock_guard lock(mutex_);
+    left.swap(jobs_);
+  }
+  for (const auto& job : left) job();
 }
 
 void RetirementQueue::post(std::function<void()> step) {
@@ -77,6 +83,9 @@ void RetirementQueue::stop() {
     posted_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  std::deque<std::function<void()>> left;  // dropped now: their marks go back to the contexts
+  std::lock_guard lock(mutex_);
+  left.swap(steps_);
 }
 
 }  // namespace vgpu::server

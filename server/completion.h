@@ -27,7 +27,7 @@ class CompletionPool {
   CompletionPool() = default;
   CompletionPool(const CompletionPool&) = delete;
   CompletionPool& operator=(const CompletionPool&) = delete;
-  // Waits for the jobs that run; those that only queue are dropped.
+  // Waits for the jobs that run; those that only queue then run here: they may hold what must go.
   ~CompletionPool() { stop(); }
 
   void post(std::function<void()> job);

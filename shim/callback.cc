@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "driver_functions.h"
+#include "shim/capture_hooks.h"
 #include "shim/stream_table.h"
 
 namespace vgpu::driver {
@@ -28,6 +29,13 @@ CUresult submit(CUstream handle, bool valid, Kind kind, HostFunction function) {
   StreamRef stream;
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   if (session->hello().driver_version < kDriverVersionMin) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graph::watching()) [[unlikely]] {
+    const auto taken =
+        kind == kFunction
+            ? graph::capture_host(shim::key_of(*context, stream), function.function, function.user)
+            : shim::refuse_waiting(*context, stream);  // no node for callbacks
+    if (taken) return *taken;
+  }
   function.stream = handle;
   function.context = context;
   wire::HostFunctionArgs args;

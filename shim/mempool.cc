@@ -5,6 +5,7 @@
 
 #include "api/default_stream.h"
 #include "driver_functions.h"
+#include "shim/capture_hooks.h"
 #include "shim/stream_table.h"
 
 namespace vgpu::driver {
@@ -30,7 +31,8 @@ struct Place {
 CUresult look_up(CUstream stream, Place* place) {
   if (CUresult r = enter(&place->session, &place->context); r != CUDA_SUCCESS) return r;
   if (stream == nullptr) stream = default_stream();
-  return find_any_stream(*place->session, stream, &place->stream, &place->context);
+  const CUresult result = find_any_stream(*place->session, stream, &place->stream, &place->context);
+  return result != CUDA_SUCCESS ? result : shim::check_stream_use(*place->context, place->stream);
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream stream) {

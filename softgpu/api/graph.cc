@@ -4,9 +4,9 @@
 
 #include <climits>
 
+#include "api/callback_scope.h"
 #include "api/graph/backend.h"
 #include "api/graph/model.h"
-#include "softgpu/api/callback_scope.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/graph_exec.h"

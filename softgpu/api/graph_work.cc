@@ -6,7 +6,7 @@
 #include <climits>
 #include <utility>
 
-#include "softgpu/api/callback_scope.h"
+#include "api/callback_scope.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/launch_object.h"
 #include "softgpu/api/memory_operation.h"

@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
@@ -21,7 +22,7 @@ DevicePools& pools() { return Driver::instance().pools(); }
 CUresult look_up(CUstream handle, Context** context, std::shared_ptr<Stream>* stream) {
   if (const CUresult result = enter(context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(**context, handle);
-  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : softgpu::check_stream_use(**stream);
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle) {

@@ -18,10 +18,10 @@ def counts(build, server, app, launches):
         path = pathlib.Path(folder) / "stats.json"
         command = [str(build / "bin/vgpu"), "run", "--server", server.address, "--", app,
                    str(launches)]
-        code, out = run_app.run(command, run_app.environment(build, VGPU_STATS=str(path)))
+        code, out, errors = run_app.run(command, run_app.environment(build, VGPU_STATS=str(path)))
         if code != 0:
             server.show_log()
-            sys.exit(f"exit code {code}: {out.decode(errors='replace')}")
+            sys.exit(f"exit code {code}: {(out + errors).decode(errors='replace')}")
         return json.loads(path.read_text().splitlines()[-1])
 
 

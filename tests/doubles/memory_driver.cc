@@ -96,6 +96,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return current_context = context, CUDA_SUCCESS;
 }
+EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice) {
   *context = current_context = reinterpret_cast<CUcontext>(new int);
   return CUDA_SUCCESS;
@@ -167,6 +168,11 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   if (offset != 0) return CUDA_ERROR_INVALID_VALUE;
   return mprotect(pointer(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
                                                                         : CUDA_ERROR_UNKNOWN;
+}
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  void* got = mmap(pointer(address), bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return got != MAP_FAILED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 EXPORT CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
   return CUDA_SUCCESS;

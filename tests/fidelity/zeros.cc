@@ -43,6 +43,13 @@ bool context_works() {
          cu.cuCtxSetCurrent(context) == CUDA_SUCCESS && cu.cuCtxSynchronize() == CUDA_SUCCESS;
 }
 
+// A capture that a row has begun in its thread's default stream: waiting is not allowed meanwhile.
+void end_capture() {
+  CUgraph graph = nullptr;
+  if (conformance::driver().cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph) == CUDA_SUCCESS)
+    (void)conformance::driver().cuGraphDestroy(graph);
+}
+
 // More zeros than any function has arguments, in registers and on the stack.
 using Function = CUresult (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                               uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -56,6 +63,7 @@ using Function = CUresult (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, 
     const CUresult result = function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     const char* name = nullptr;
     if (conformance::driver().cuGetErrorName(result, &name) != CUDA_SUCCESS) ::_exit(6);
+    end_capture();
     if (!context_works()) ::_exit(7);
   }
   ::_exit(0);

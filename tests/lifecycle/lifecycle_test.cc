@@ -299,7 +299,9 @@ TEST_F(Lifecycle, AFloodOfSilentConnectionsEndsTheOldest) {
   ASSERT_TRUE(late.ok());
   std::vector<UniqueFd> flood;
   for (size_t i = 0; i < kUnheard - 1; ++i) {
-    if (i % 32 == 0) ASSERT_TRUE(server_.info()) << "all so far are accepted";
+    if (i % 32 == 0) {
+      ASSERT_TRUE(server_.info()) << "all so far are accepted";
+    }
     auto each = protocol::connect_unix(server_.path());
     ASSERT_TRUE(each.ok());
     flood.push_back(std::move(*each));

@@ -84,7 +84,9 @@ ServerProcess::ServerProcess(std::vector<std::string> arguments, std::string sof
 }
 
 ServerProcess::~ServerProcess() {
-  if (pid_ != 0) EXPECT_EQ(stop(true), 0);
+  if (pid_ != 0) {
+    EXPECT_EQ(stop(true), 0);
+  }
   std::filesystem::remove_all(folder_);
 }
 

@@ -134,10 +134,10 @@ TEST_F(ExportTable, ToolsTellStreamsApart) {
   auto number = slot<CUresult (*)(CUcontext, const void*, uint64_t*)>(table(kToolsContext), 39);
   const auto id = [&](CUstream stream) {
     const void* identity = nullptr;
-    uint64_t id = 0;
+    uint64_t value = 0;
     EXPECT_EQ(which(nullptr, stream, &identity), CUDA_SUCCESS);
-    EXPECT_EQ(number(nullptr, identity, &id), CUDA_SUCCESS);
-    return id;
+    EXPECT_EQ(number(nullptr, identity, &value), CUDA_SUCCESS);
+    return value;
   };
   EXPECT_EQ(id(nullptr), id(CU_STREAM_LEGACY));
   EXPECT_NE(id(nullptr), id(CU_STREAM_PER_THREAD));

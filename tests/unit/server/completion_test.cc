@@ -38,6 +38,16 @@ TEST(CompletionPool, MoreJobsThanThreadsAllRun) {
   ASSERT_EQ(all.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 
+TEST(CompletionPool, WhatIsQueuedAtTheEndRunsToo) {
+  constexpr int kJobs = 1000;
+  std::atomic<int> done{0};
+  {
+    CompletionPool pool;
+    for (int i = 0; i < kJobs; ++i) pool.post([&] { ++done; });
+  }
+  EXPECT_EQ(done, kJobs);
+}
+
 TEST(RetirementQueue, StepsKeepTheirOrder) {
   std::vector<int> order;
   std::promise<void> all;
