@@ -26,7 +26,7 @@ CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& descriptor, uint32_t levels, Co
   const softgpu::DeviceConfig& config = context.device().config();
   return make_shape(
       descriptor, levels,
-      [&config](CUdevice_attribute which) { return softgpu::device_attribute(config, which, 0); },
+      [&config](CUdevice_attribute which) { return softgpu::device_attribute(config, which); },
       shape);
 }
 

@@ -92,14 +92,13 @@ constexpr Fixed kFixed[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
     {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, kSharedReserved},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0},
     {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0},
 };
 
 }  // namespace
 
-int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute, int ordinal) {
+int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute) {
   const CapabilityLimits& limits = config.limits;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
@@ -121,9 +120,11 @@ int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute, i
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       return limits.minor;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      return pci_bus_of(ordinal);
+      return pci_bus_of(config.identity);
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
       return config.virtual_memory ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+      return config.ordinal == 0 ? 1 : 0;
     default:
       break;
   }

@@ -9,7 +9,7 @@
 namespace vgpu::softgpu {
 
 // Features that are not served are 0, as is every attribute we do not know.
-int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute, int ordinal);
+int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute);
 
 inline constexpr int kSharedPerBlock = 48 * 1024;  // without opt-in
 inline constexpr int kSharedReserved = 1024;       // per block, counted by occupancy

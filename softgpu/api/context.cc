@@ -48,9 +48,9 @@ CUresult named_or_current(CUcontext handle, Context** context) {
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
-  static std::atomic<uint64_t> next_number{2};
+  static std::atomic<uint64_t> next_number{softgpu::kCreatedId};
   Driver& driver = Driver::instance();
-  auto context = std::make_shared<Context>(&driver.device(), false, next_number.fetch_add(1));
+  auto context = std::make_shared<Context>(&driver.device(device), false, next_number.fetch_add(1));
   context->open(flags);
   context->handle = driver.contexts.insert(context);
   if (context->handle == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -163,9 +163,12 @@ CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
   if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS) {
     // The primary context has a device before it is retained.
     if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED) return result;
+    context =
+        handle == nullptr ? context_stack().top() : Driver::instance().contexts.find(handle).get();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   }
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = context->device().config().ordinal;
   return CUDA_SUCCESS;
 }
 

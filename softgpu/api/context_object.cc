@@ -80,6 +80,7 @@ void Context::close() {
     modules.swap(modules_);
     per_thread.swap(per_thread_);
     legacy.swap(legacy_);
+    peers_.clear();
   }
   // What was submitted runs to its end, and what it prints is shown; what other threads still
   // submit completes without running.
@@ -147,6 +148,16 @@ void Context::add_module(const std::shared_ptr<Module>& module) {
 void Context::drop_module(const std::shared_ptr<Module>& module) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::erase(modules_, module);
+}
+
+bool Context::add_peer(uint64_t peer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return peers_.insert(peer).second;
+}
+
+bool Context::drop_peer(uint64_t peer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return peers_.erase(peer) != 0;
 }
 
 CUresult Context::synchronise() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "softgpu/api/kernel_output.h"
@@ -30,8 +31,7 @@ class Context {
   // Makes it usable (again): fresh channel, legacy stream, default limits. Caller excludes other
   // users.
   void open(unsigned context_flags);
-  // Stops its kernels, waits for them, frees its streams, modules and memory. Handles of them
-  // become invalid.
+  // Waits for its work, frees its streams, modules and memory. Handles of them become invalid.
   void close();
 
   bool alive() const { return alive_.load(std::memory_order_acquire); }
@@ -44,6 +44,11 @@ class Context {
   void drop_stream(const std::shared_ptr<Stream>& stream);
   void add_module(const std::shared_ptr<Module>& module);
   void drop_module(const std::shared_ptr<Module>& module);
+
+  // Contexts of other devices whose memory this one may use, by their ids. False: it was so
+  // already.
+  bool add_peer(uint64_t id);
+  bool drop_peer(uint64_t id);
 
   // Waits for everything submitted so far, prints what kernels wrote. Returns the sticky error.
   CUresult synchronise();
@@ -73,6 +78,7 @@ class Context {
   std::map<uint64_t, std::shared_ptr<Stream>> per_thread_;
   std::vector<std::shared_ptr<Stream>> streams_;
   std::vector<std::shared_ptr<Module>> modules_;
+  std::set<uint64_t> peers_;
   KernelOutput output_;
 };
 

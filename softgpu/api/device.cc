@@ -44,13 +44,13 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 
 CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
-  return copy_text(Driver::instance().device().config().name.c_str(), name, length);
+  return copy_text(Driver::instance().device(device).config().name.c_str(), name, length);
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *uuid = softgpu::uuid_of(device);
+  *uuid = softgpu::uuid_of(Driver::instance().device(device).config().identity);
   return CUDA_SUCCESS;
 }
 
@@ -62,7 +62,7 @@ CUresult cuDeviceGetLuid(char*, unsigned int*, CUdevice device) {
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *bytes = Driver::instance().device().config().memory_bytes;
+  *bytes = Driver::instance().device(device).config().memory_bytes;
   return CUDA_SUCCESS;
 }
 
@@ -70,22 +70,23 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
-  *value = softgpu::device_attribute(Driver::instance().device().config(), attribute, device);
+  *value = softgpu::device_attribute(Driver::instance().device(device).config(), attribute);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *major = Driver::instance().device().config().limits.major;
-  *minor = Driver::instance().device().config().limits.minor;
+  *major = Driver::instance().device(device).config().limits.major;
+  *minor = Driver::instance().device(device).config().limits.minor;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   char id[32];
-  std::snprintf(id, sizeof(id), "0000:%02X:00.0", softgpu::pci_bus_of(device));
+  std::snprintf(id, sizeof(id), "0000:%02X:00.0",
+                softgpu::pci_bus_of(Driver::instance().device(device).config().identity));
   return copy_text(id, text, length);
 }
 
@@ -100,18 +101,20 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
       std::sscanf(text, "%x:%x", &bus, &slot) != 2) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (domain != 0 || slot != 0 || bus != static_cast<unsigned>(softgpu::pci_bus_of(0))) {
-    return CUDA_ERROR_INVALID_DEVICE;
+  for (int i = 0; domain == 0 && slot == 0 && i < Driver::instance().device_count(); ++i) {
+    const int identity = Driver::instance().device(i).config().identity;
+    if (bus != static_cast<unsigned>(softgpu::pci_bus_of(identity))) continue;
+    *device = i;
+    return CUDA_SUCCESS;
   }
-  *device = 0;
-  return CUDA_SUCCESS;
+  return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto attribute = [device](CUdevice_attribute which) {
-    return softgpu::device_attribute(Driver::instance().device().config(), which, device);
+    return softgpu::device_attribute(Driver::instance().device(device).config(), which);
   };
   std::memset(properties, 0, sizeof(*properties));
   properties->maxThreadsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -135,17 +138,28 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (const CUresult result = check_device(peer); result != CUDA_SUCCESS) return result;
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *can = 0;
+  *can = device != peer ? 1 : 0;  // all memory is the process's own
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice source,
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevice source,
                                  CUdevice destination) {
   if (const CUresult result = check_device(source); result != CUDA_SUCCESS) return result;
   if (const CUresult result = check_device(destination); result != CUDA_SUCCESS) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_ERROR_INVALID_DEVICE;  // source and destination are the same device: native refuses
-                                     // that
+  if (source == destination) return CUDA_ERROR_INVALID_DEVICE;  // as natively
+  switch (which) {
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+      *value = 0;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      *value = 1;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 CUresult cuDeviceGetExecAffinitySupport(int* value, CUexecAffinityType type, CUdevice device) {

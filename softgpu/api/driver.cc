@@ -5,30 +5,19 @@
 #include <pthread.h>
 
 #include <cstdlib>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "api/callback_scope.h"
 #include "api/cudart/host.h"
 #include "api/graph/model.h"
-#include "base/env.h"
+#include "api/visible_devices.h"
 #include "base/log.h"
 #include "driver_functions.h"
 #include "softgpu/api/identity.h"
 
 namespace vgpu::softgpu {
 namespace {
-
-// CUDA_VISIBLE_DEVICES: a list of ordinals or UUIDs; ours is ordinal 0. The first entry that names
-// no device ends the list.
-bool device_is_visible() {
-  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (list == nullptr) return true;
-  std::string_view first(list);
-  first = first.substr(0, first.find(','));
-  if (const auto ordinal = parse_integer(first)) return *ordinal == 0;
-  return first.size() > 4 && std::string_view(uuid_text(0)).substr(0, first.size()) == first;
-}
 
 CUresult current_context(CUcontext* context) {
   Context* const top = context_stack().top();
@@ -38,7 +27,7 @@ CUresult current_context(CUcontext* context) {
 
 CUresult primary_context(CUcontext* context, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
-  *context = Driver::instance().primary().handle;
+  *context = Driver::instance().primary(device).handle;
   return CUDA_SUCCESS;
 }
 
@@ -50,9 +39,11 @@ CUresult context_id(CUcontext handle, uint64_t* id) {
 }
 
 CUresult device_identity(int ordinal, CUuuid* uuid, int* domain, int* bus, int* device) {
-  *uuid = uuid_of(ordinal);
+  if (const CUresult result = check_device(ordinal); result != CUDA_SUCCESS) return result;
+  const int identity = Driver::instance().device(ordinal).config().identity;
+  *uuid = uuid_of(identity);
   *domain = 0;
-  *bus = pci_bus_of(ordinal);
+  *bus = pci_bus_of(identity);
   *device = 0;
   return CUDA_SUCCESS;
 }
@@ -103,25 +94,42 @@ CUresult Driver::initialise() {
     default:
       break;
   }
-  failure_ = create_device();
+  failure_ = create_devices();
   state_.store(failure_ == CUDA_SUCCESS ? kReady : kFailed, std::memory_order_release);
   return failure_;
 }
 
-CUresult Driver::create_device() {
-  if (!device_is_visible()) return CUDA_ERROR_NO_DEVICE;
-  DeviceConfig config = read_device_config();
-  odd_handles = config.contrary;
-  graph::Model::instance().odd_handles = config.contrary;
-  Result<std::unique_ptr<Device>> device = Device::create(std::move(config));
-  if (!device.ok()) {
-    VGPU_LOG_ERROR("software GPU: %s", device.status().to_string().c_str());
-    return CUDA_ERROR_NO_DEVICE;
+CUresult Driver::create_devices() {
+  std::vector<std::string> uuids;
+  for (int i = 0; i < machine_devices(); ++i) uuids.push_back(uuid_text(i));
+  const std::vector<int> seen = visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"), uuids);
+  if (seen.empty()) return CUDA_ERROR_NO_DEVICE;
+  for (const int identity : seen) {
+    DeviceConfig config = read_device_config();
+    odd_handles = config.contrary;
+    graph::Model::instance().odd_handles = config.contrary;
+    config.ordinal = device_count();
+    config.identity = identity;
+    if (identity != 0 && !config.segment_path.empty())
+      config.segment_path += "." + std::to_string(identity);
+    if (config.ordinal != 0) config.virtual_memory = false;  // addresses are reserved for the first
+    Result<std::unique_ptr<Device>> device =
+        Device::create(std::move(config), devices_.empty() ? nullptr : devices_[0].get());
+    if (!device.ok()) {
+      VGPU_LOG_ERROR("software GPU: %s", device.status().to_string().c_str());
+      return CUDA_ERROR_NO_DEVICE;
+    }
+    const uint64_t id = kPrimaryId + static_cast<uint64_t>(device_count());
+    devices_.push_back(std::move(device).value());
+    primaries_.push_back(std::make_shared<Context>(devices_.back().get(), true, id));
+    primaries_.back()->handle = contexts.insert(primaries_.back());
   }
-  device_ = std::move(device).value();
-  pools_ = std::make_unique<DevicePools>(*device_);
-  primary_ = std::make_shared<Context>(device_.get(), true, 1);
-  primary_->handle = contexts.insert(primary_);
+  for (const auto& each : devices_) {
+    for (const auto& other : devices_) {
+      if (each != other) each->memory().add_other(&other->memory());
+    }
+  }
+  pools_ = std::make_unique<DevicePools>(device());
   ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
   std::atexit(at_exit);
   return CUDA_SUCCESS;
@@ -132,7 +140,7 @@ void Driver::after_fork_in_child() {
   Driver& driver = instance();
   if (driver.state_.load() != kReady) return;
   driver.state_.store(kForked);
-  driver.device_->segment().abandon_after_fork();
+  for (const auto& device : driver.devices_) device->segment().abandon_after_fork();
 }
 
 // Static objects, LLVM's among them, go from here on: what runs must end, and nothing may begin.
@@ -144,7 +152,7 @@ void Driver::at_exit() {
   driver.contexts.for_each([&channels](const Context& context) {
     if (context.alive()) channels.push_back(context.channel());
   });
-  GridManagement& management = driver.device_->management();
+  GridManagement& management = driver.device().management();
   for (const auto& channel : channels) management.fail(channel.get(), CUDA_ERROR_DEINITIALIZED);
   for (const auto& channel : channels) management.wait_for_all(*channel);
 }
@@ -180,7 +188,8 @@ std::shared_ptr<Stream> find_stream(Context& context, CUstream handle) {
 
 CUresult check_device(CUdevice device) {
   if (const CUresult result = Driver::instance().ready(); result != CUDA_SUCCESS) return result;
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  const bool known = device >= 0 && device < Driver::instance().device_count();
+  return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace vgpu::softgpu

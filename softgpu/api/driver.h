@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "softgpu/api/array_object.h"
 #include "softgpu/api/context_object.h"
@@ -22,6 +23,8 @@
 namespace vgpu::softgpu {
 
 inline constexpr int kDriverVersion = 13000;
+// Ids of contexts: the primary ones', then the created ones'.
+inline constexpr uint64_t kPrimaryId = 1, kCreatedId = kPrimaryId + kDevicesMax;
 
 // What a CUmemGenericAllocationHandle names.
 struct PhysicalHandle {
@@ -40,11 +43,12 @@ class Driver {
   // DEINITIALIZED once the process ends.
   CUresult ready() const;
 
-  Device& device() { return *device_; }
-  DevicePools& pools() { return *pools_; }
-  Context& primary() { return *primary_; }
-  // 1, or 0 when CUDA_VISIBLE_DEVICES hides the device.
-  int device_count() const { return device_ != nullptr ? 1 : 0; }
+  // Devices as the program sees them; all are alike but for who they are.
+  Device& device(int ordinal = 0) { return *devices_[static_cast<size_t>(ordinal)]; }
+  Context& primary(int ordinal = 0) { return *primaries_[static_cast<size_t>(ordinal)]; }
+  DevicePools& pools() { return *pools_; }  // of the first device
+  // 0 when CUDA_VISIBLE_DEVICES hides all.
+  int device_count() const { return static_cast<int>(devices_.size()); }
 
   Handles<CUcontext, Context, kContextTag> contexts;
   Handles<CUstream, Stream, kStreamTag> streams;
@@ -61,7 +65,7 @@ class Driver {
 
  private:
   Driver() = default;
-  CUresult create_device();
+  CUresult create_devices();
   static void after_fork_in_child();
   static void at_exit();
 
@@ -69,9 +73,9 @@ class Driver {
   std::mutex mutex_;
   std::atomic<int> state_{kFresh};  // release by initialise(), acquire by every call
   CUresult failure_ = CUDA_SUCCESS;
-  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<DevicePools> pools_;
-  std::shared_ptr<Context> primary_;
+  std::vector<std::shared_ptr<Context>> primaries_;  // their ids: kPrimaryId and up
 };
 
 // Entry of calls that need a current context: the context, or the native error (not initialised,

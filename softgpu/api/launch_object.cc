@@ -72,6 +72,7 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   grid->remaining.store(grid->blocks, std::memory_order_relaxed);
   grid->priority = shape.priority == INT_MAX ? priority : shape.priority;
   grid->channel = channel;
+  grid->distributor = &context.device().distributor();
   grid->params.grid = shape.grid;
   grid->params.block = shape.block;
   grid->params.dynamic_shared_bytes = shape.shared_bytes;

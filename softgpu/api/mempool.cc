@@ -19,10 +19,21 @@ using softgpu::Stream;
 
 DevicePools& pools() { return Driver::instance().pools(); }
 
+// Pools are the first device's; the others say that they have none.
+CUresult has_pools(CUdevice device) {
+  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
+  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult look_up(CUstream handle, Context** context, std::shared_ptr<Stream>* stream) {
   if (const CUresult result = enter(context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(**context, handle);
-  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : softgpu::check_stream_use(**stream);
+  if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult r = has_pools((*stream)->context->device().config().ordinal);
+      r != CUDA_SUCCESS) {
+    return r;
+  }
+  return softgpu::check_stream_use(**stream);
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle) {
@@ -81,21 +92,21 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
-  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *pool = DevicePools::handle(pools()->default_pool());
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
-  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *pool = DevicePools::handle(pools()->current());
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
   return pools()->set_current(id_of(pool));
 }
 

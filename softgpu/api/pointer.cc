@@ -30,7 +30,9 @@ bool is_host(const MemoryRange& range) {
 
 CUcontext context_of(const Context& current, const MemoryRange& range) {
   softgpu::Driver& driver = softgpu::Driver::instance();
-  if (range.owner == 1) return driver.primary().handle;
+  const uint64_t primary = range.owner - softgpu::kPrimaryId;
+  if (primary < static_cast<uint64_t>(driver.device_count()))
+    return driver.primary(static_cast<int>(primary)).handle;
   if (range.owner == current.id) return current.handle;
   const auto owner =
       driver.contexts.find_if([&range](const Context& each) { return each.id == range.owner; });
@@ -57,7 +59,7 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return put<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put<int>(data, 0);
+      return put<int>(data, range.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return put<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

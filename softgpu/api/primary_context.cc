@@ -18,7 +18,7 @@ using softgpu::Driver;
 CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context& primary = Driver::instance().primary();
+  Context& primary = Driver::instance().primary(device);
   std::lock_guard<std::mutex> lock(primary.primary_mutex);
   if (!primary.alive()) primary.open(primary.flags.load());
   ++primary.retained;
@@ -28,7 +28,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
-  Context& primary = Driver::instance().primary();
+  Context& primary = Driver::instance().primary(device);
   std::lock_guard<std::mutex> lock(primary.primary_mutex);
   if (primary.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--primary.retained == 0) primary.close();
@@ -37,7 +37,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
-  Context& primary = Driver::instance().primary();
+  Context& primary = Driver::instance().primary(device);
   std::lock_guard<std::mutex> lock(primary.primary_mutex);
   primary.close();
   primary.retained = 0;
@@ -47,7 +47,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context& primary = Driver::instance().primary();
+  Context& primary = Driver::instance().primary(device);
   std::lock_guard<std::mutex> lock(primary.primary_mutex);
   *flags = primary.flags.load();
   *active = primary.alive() ? 1 : 0;
@@ -59,7 +59,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
   const unsigned schedule = flags & CU_CTX_SCHED_MASK;
   if ((flags & ~CU_CTX_FLAGS_MASK) != 0 || (schedule & (schedule - 1)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  Driver::instance().primary().flags.store(flags);
+  Driver::instance().primary(device).flags.store(flags);
   return CUDA_SUCCESS;
 }
 

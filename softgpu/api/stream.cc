@@ -154,7 +154,7 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = stream->context->device().config().ordinal;
   return CUDA_SUCCESS;
 }
 

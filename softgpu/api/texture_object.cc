@@ -16,7 +16,7 @@ constexpr unsigned kTextureFlags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_
                                    CU_TRSF_SEAMLESS_CUBEMAP;
 
 uint64_t limit(Context& context, CUdevice_attribute which) {
-  return static_cast<uint64_t>(device_attribute(context.device().config(), which, 0));
+  return static_cast<uint64_t>(device_attribute(context.device().config(), which));
 }
 
 bool set_format(CUarray_format format, unsigned channels, TextureView* view) {

@@ -24,11 +24,18 @@ CUresult ready_for_vmm() {
 
 bool granular(uint64_t value) { return value % kGranularity == 0; }
 
+// Memory of the first device only: the others say that they have none of this family.
+CUresult check_location(const CUmemLocation& location) {
+  if (const CUresult result = softgpu::check_device(location.id); result != CUDA_SUCCESS)
+    return result;
+  return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult check_properties(const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (prop->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (const CUresult r = check_location(prop->location); r != CUDA_SUCCESS) return r;
   if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
 }
@@ -138,7 +145,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
   for (size_t i = 0; i < count; ++i) {
     const CUmemAccessDesc& description = descriptions[i];
     if (description.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (description.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (const CUresult r = check_location(description.location); r != CUDA_SUCCESS) return r;
     int protection = 0;
     switch (description.flags) {
       case CU_MEM_ACCESS_FLAGS_PROT_NONE:

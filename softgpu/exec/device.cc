@@ -16,14 +16,14 @@ constexpr size_t kSmStackBytes = 64u << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> Device::create(DeviceConfig config) {
+Result<std::unique_ptr<Device>> Device::create(DeviceConfig config, Device* first) {
   Result<std::unique_ptr<DeviceSegment>> segment = DeviceSegment::open(config);
   if (!segment.ok()) return segment.status();
   config.sms = (*segment)->sms();
   config.memory_bytes = (*segment)->memory_bytes();
-  std::unique_ptr<Device> device(new Device(std::move(config), std::move(segment).value()));
+  std::unique_ptr<Device> device(new Device(std::move(config), std::move(segment).value(), first));
   Result<std::unique_ptr<MemorySpace>> memory =
-      MemorySpace::create(device->segment_.get(), device->config_.strict);
+      MemorySpace::create(device->segment_.get(), device->config_.strict, device->config_.ordinal);
   if (!memory.ok()) return memory.status();
   device->memory_ = std::move(memory).value();
   Result<std::unique_ptr<PhysicalMemory>> physical = PhysicalMemory::create(device->segment_.get());
@@ -32,12 +32,15 @@ Result<std::unique_ptr<Device>> Device::create(DeviceConfig config) {
   return device;
 }
 
-Device::Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment)
+Device::Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment, Device* first)
     : config_(std::move(config)),
       segment_(std::move(segment)),
       distributor_(config_.sms),
-      management_(&distributor_, config_.contrary ? kLaunchDepthContrary : kLaunchDepth,
-                  config_.launch_timeout_ms) {}
+      own_management_(first != nullptr ? nullptr
+                                       : std::make_unique<GridManagement>(
+                                             config_.contrary ? kLaunchDepthContrary : kLaunchDepth,
+                                             config_.launch_timeout_ms)),
+      management_(first != nullptr ? first->management_ : own_management_.get()) {}
 
 Device::~Device() = default;
 
@@ -45,7 +48,7 @@ bool Device::ensure_sms() {
   std::call_once(sms_started_, [this] {
     for (uint32_t id = 0; id < config_.sms; ++id) {
       sms_.push_back(
-          std::make_unique<Sm>(id, &distributor_, &management_, segment_.get(), memory_.get()));
+          std::make_unique<Sm>(id, &distributor_, management_, segment_.get(), memory_.get()));
       char name[24];
       std::snprintf(name, sizeof(name), "vgpu-sm%u", id);
       Sm* const sm = sms_.back().get();

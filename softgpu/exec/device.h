@@ -21,27 +21,31 @@ namespace vgpu::softgpu {
 // Thread-safe. Lives until the process ends: its threads are never joined.
 class Device {
  public:
-  static Result<std::unique_ptr<Device>> create(DeviceConfig config);
+  // `first`: another device of the process, whose queues it shares, so that events order the work
+  // of both; null for the first. All of them live as long as the process.
+  static Result<std::unique_ptr<Device>> create(DeviceConfig config, Device* first = nullptr);
   ~Device();
 
   const DeviceConfig& config() const { return config_; }
   DeviceSegment& segment() { return *segment_; }
   MemorySpace& memory() { return *memory_; }
   PhysicalMemory& physical() { return *physical_; }
-  GridManagement& management() { return management_; }
+  GridManagement& management() { return *management_; }
+  WorkDistributor& distributor() { return distributor_; }
 
   // Starts the SMs at the first launch. False when the system gives no threads.
   bool ensure_sms();
 
  private:
-  Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment);
+  Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment, Device* first);
 
   const DeviceConfig config_;
   const std::unique_ptr<DeviceSegment> segment_;
   std::unique_ptr<MemorySpace> memory_;
   std::unique_ptr<PhysicalMemory> physical_;
   WorkDistributor distributor_;
-  GridManagement management_;
+  std::unique_ptr<GridManagement> own_management_;  // of the first device
+  GridManagement* const management_;
   std::once_flag sms_started_;
   bool sms_running_ = false;
   std::vector<std::unique_ptr<Sm>> sms_;

@@ -52,6 +52,11 @@ CapabilityLimits limits_of_capability(int major, int minor) {
   return found;
 }
 
+int machine_devices() {
+  const int64_t wanted = env_integer("VGPU_SOFTGPU_DEVICES", 1);
+  return wanted >= 1 && wanted <= kDevicesMax ? static_cast<int>(wanted) : 1;
+}
+
 bool strict_mode() {
   static const bool strict = env_bool("VGPU_SOFTGPU_STRICT", false);
   return strict;

@@ -8,6 +8,7 @@
 
 namespace vgpu::softgpu {
 
+inline constexpr int kDevicesMax = 16;
 inline constexpr uint32_t kSmsMax = 256;  // worker threads, and tokens in the segment
 inline constexpr uint32_t kLaunchDepth =
     1024;  // commands waiting in one stream; a full queue blocks the caller
@@ -24,6 +25,8 @@ struct CapabilityLimits {
 };
 
 struct DeviceConfig {
+  int ordinal = 0;             // among the devices that the program sees
+  int identity = 0;            // among all of the machine: its UUID and PCI address
   uint64_t memory_bytes;       // VGPU_SOFTGPU_MEMORY: 4G, 512M, bytes; default min(4 GiB, RAM / 4)
   uint32_t sms;                // VGPU_SOFTGPU_SMS; default number of cores
   CapabilityLimits limits;     // VGPU_SOFTGPU_CC, default 12.1
@@ -38,6 +41,9 @@ struct DeviceConfig {
 
 // Reads the environment. Values out of range fall back to the default. Thread-safe as getenv is.
 DeviceConfig read_device_config();
+
+// VGPU_SOFTGPU_DEVICES: how many the machine has, all alike; default 1.
+int machine_devices();
 
 // VGPU_SOFTGPU_STRICT=1: every allocation has pages of its own and ends right before an
 // inaccessible one, and misaligned accesses are faults (716). Read once. For finding errors;

@@ -15,6 +15,7 @@
 namespace vgpu::softgpu {
 
 struct Command;
+class WorkDistributor;
 
 // What cooperative groups keep at the workspace: its size, then the barrier word.
 inline constexpr size_t kBarrierWords = 16;
@@ -33,6 +34,7 @@ struct Grid {
   std::unique_ptr<LaunchProfile> profile;  // nullptr: none wanted
   std::atomic<uint64_t> began_ns{0};       // when its first block was handed out; 0 = not yet
   Channel* channel = nullptr;
+  WorkDistributor* distributor = nullptr;  // of the device that runs it
   Command* command = nullptr;
 
   Dim3 block_index(uint64_t linear) const {

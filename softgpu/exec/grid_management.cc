@@ -11,9 +11,8 @@
 
 namespace vgpu::softgpu {
 
-GridManagement::GridManagement(WorkDistributor* distributor, uint32_t launch_depth,
-                               uint64_t timeout_ms)
-    : distributor_(distributor), launch_depth_(launch_depth) {
+GridManagement::GridManagement(uint32_t launch_depth, uint64_t timeout_ms)
+    : launch_depth_(launch_depth) {
   if (timeout_ms == 0) return;
   watchdog_ = std::make_unique<Watchdog>(timeout_ms, [this, timeout_ms](Grid* grid) {
     VGPU_LOG_ERROR("kernel %s: longer than %llu ms: stopped", grid->kernel->name.c_str(),
@@ -117,7 +116,7 @@ bool GridManagement::run_ahead(Command* command) {
   switch (command->kind) {
     case CommandKind::kGrid:
       if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());
-      distributor_->add(command->grid.get());
+      command->grid->distributor->add(command->grid.get());
       break;
     case CommandKind::kWatch:
       watch_engine_.add(command);

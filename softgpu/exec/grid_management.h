@@ -20,7 +20,7 @@ namespace vgpu::softgpu {
 class GridManagement {
  public:
   // `timeout_ms`: how long a grid may run; 0 = for ever.
-  GridManagement(WorkDistributor* distributor, uint32_t launch_depth, uint64_t timeout_ms = 0);
+  GridManagement(uint32_t launch_depth, uint64_t timeout_ms = 0);
 
   // Makes a queue and enters it in its channel.
   std::shared_ptr<StreamQueue> open_queue(Channel* channel, bool blocking, bool legacy,
@@ -64,7 +64,6 @@ class GridManagement {
   void drain_ready();
   bool run_ahead(Command* command);
 
-  WorkDistributor* const distributor_;
   const uint32_t launch_depth_;
   SerialEngine copy_engine_{"vgpu-copy", this};
   SerialEngine host_engine_{"vgpu-host", this};

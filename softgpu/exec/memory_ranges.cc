@@ -1,5 +1,6 @@
 // What is known of addresses: ranges that are added, looked up and described.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -47,7 +48,7 @@ bool MemorySpace::remove_range(uint64_t base) {
   return ranges_.erase(base) != 0;
 }
 
-std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
+std::optional<MemoryRange> MemorySpace::find_here(uint64_t address) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto next = ranges_.upper_bound(address);
   if (next == ranges_.begin()) return std::nullopt;
@@ -56,7 +57,7 @@ std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
   return range;
 }
 
-bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
+bool MemorySpace::covers_here(uint64_t address, uint64_t bytes) const {
   if (address + bytes < address) return false;
   const uint64_t end = address + bytes;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -70,6 +71,37 @@ bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
     if (address < end && range.kind != MemoryKind::kVirtual) return false;
   }
   return true;
+}
+
+std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
+  std::optional<MemoryRange> found = find_here(address);
+  for (size_t i = 0; !found.has_value() && i < others_.size(); ++i)
+    found = others_[i]->find_here(address);
+  return found;
+}
+
+bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
+  return covers_here(address, bytes) ||
+         std::any_of(others_.begin(), others_.end(),
+                     [&](const MemorySpace* each) { return each->covers_here(address, bytes); });
+}
+
+bool MemorySpace::free(uint64_t address) {
+  return free_here(address) || std::any_of(others_.begin(), others_.end(), [&](MemorySpace* each) {
+           return each->free_here(address);
+         });
+}
+
+bool MemorySpace::free_host(uint64_t address) {
+  return free_host_here(address) ||
+         std::any_of(others_.begin(), others_.end(),
+                     [&](MemorySpace* each) { return each->free_host_here(address); });
+}
+
+bool MemorySpace::unregister_host(uint64_t address) {
+  return unregister_here(address) ||
+         std::any_of(others_.begin(), others_.end(),
+                     [&](MemorySpace* each) { return each->unregister_here(address); });
 }
 
 bool MemorySpace::set_sync_memops(uint64_t address, bool on) {

@@ -27,8 +27,9 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
 
 }  // namespace
 
-Result<std::unique_ptr<MemorySpace>> MemorySpace::create(DeviceSegment* segment, bool strict) {
-  std::unique_ptr<MemorySpace> space(new MemorySpace(segment, strict));
+Result<std::unique_ptr<MemorySpace>> MemorySpace::create(DeviceSegment* segment, bool strict,
+                                                         int device) {
+  std::unique_ptr<MemorySpace> space(new MemorySpace(segment, strict, device));
   for (uint64_t bytes = kReservationBytes; bytes >= kReservationBytesMin; bytes /= 2) {
     uint64_t start = 0;
     for (const uint64_t hint : kCandidates) {
@@ -52,7 +53,9 @@ MemorySpace::~MemorySpace() {
 void MemorySpace::insert(const MemoryRange& range) {
   MemoryRange& kept = ranges_[range.base];
   kept = range;
-  kept.id = next_id_++;
+  // Unique among all devices.
+  kept.id = static_cast<uint64_t>(device_) << 48 | next_id_++;
+  kept.device = device_;
 }
 
 // First fit over whole 2 MiB units; the pages are still inaccessible.
@@ -214,7 +217,7 @@ uint64_t MemorySpace::allocate(uint64_t bytes, MemoryKind kind, uint64_t owner) 
   return address;
 }
 
-bool MemorySpace::free(uint64_t address) {
+bool MemorySpace::free_here(uint64_t address) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = ranges_.find(address);
   if (found == ranges_.end()) return false;
@@ -274,7 +277,7 @@ uint64_t MemorySpace::allocate_host(uint64_t bytes, uint32_t flags, uint64_t own
   return range.base;
 }
 
-bool MemorySpace::free_host(uint64_t address) {
+bool MemorySpace::free_host_here(uint64_t address) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = ranges_.find(address);
   if (found == ranges_.end() || found->second.kind != MemoryKind::kHost) return false;
@@ -286,6 +289,9 @@ bool MemorySpace::free_host(uint64_t address) {
 MemorySpace::Registration MemorySpace::register_host(uint64_t address, uint64_t bytes,
                                                      uint32_t flags, uint64_t owner) {
   if (address == 0 || bytes == 0 || address + bytes < address) return Registration::kInvalid;
+  for (const MemorySpace* each : others_) {
+    if (each->find_here(address).has_value()) return Registration::kAlready;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   auto next = ranges_.lower_bound(address);
   if (next != ranges_.end() && next->first < address + bytes) return Registration::kAlready;
@@ -309,7 +315,7 @@ MemorySpace::Registration MemorySpace::register_host(uint64_t address, uint64_t 
   return Registration::kDone;
 }
 
-bool MemorySpace::unregister_host(uint64_t address) {
+bool MemorySpace::unregister_here(uint64_t address) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = ranges_.find(address);
   if (found == ranges_.end() || found->second.kind != MemoryKind::kRegisteredHost) return false;

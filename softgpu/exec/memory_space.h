@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "softgpu/exec/device_segment.h"
@@ -33,6 +34,7 @@ struct MemoryRange {
   uint32_t flags = 0;  // cuMemHostAlloc / cuMemHostRegister flags
   bool sync_memops = false;
   bool pooled = false;  // of a memory pool, which alone gives it back
+  int device = 0;  // ordinal
 };
 
 // Allocator and interval map of one device. Thread-safe. What is freed goes back to the system;
@@ -42,7 +44,11 @@ class MemorySpace {
  public:
   // Reserves the address range. `segment` outlives this object.
   // `strict`: every block ends right before an inaccessible page.
-  static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment, bool strict = false);
+  static Result<std::unique_ptr<MemorySpace>> create(DeviceSegment* segment, bool strict = false,
+                                                     int device = 0);
+  // Addresses mean the same on all devices: what is asked or freed here may lie in another's space.
+  // Before there are other threads.
+  void add_other(MemorySpace* other) { others_.push_back(other); }
   ~MemorySpace();
 
   // Zero when there is no memory left. `kind` is kDevice, kModule or kArray.
@@ -76,7 +82,13 @@ class MemorySpace {
   std::string describe(uint64_t address) const;
 
  private:
-  MemorySpace(DeviceSegment* segment, bool strict) : segment_(segment), strict_(strict) {}
+  MemorySpace(DeviceSegment* segment, bool strict, int device)
+      : segment_(segment), strict_(strict), device_(device) {}
+  std::optional<MemoryRange> find_here(uint64_t address) const;
+  bool covers_here(uint64_t address, uint64_t bytes) const;
+  bool free_here(uint64_t address);
+  bool free_host_here(uint64_t address);
+  bool unregister_here(uint64_t address);
   uint64_t allocate_small(uint64_t bytes);
   uint64_t allocate_large(uint64_t bytes);
   uint64_t allocate_guarded(uint64_t bytes);
@@ -92,6 +104,8 @@ class MemorySpace {
 
   DeviceSegment* const segment_;
   const bool strict_;
+  const int device_;
+  std::vector<MemorySpace*> others_;
   uint64_t base_ = 0;
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;

@@ -110,6 +110,7 @@ class GridTest : public ::testing::Test {
     made->blocks = uint64_t{grid.x} * grid.y * grid.z;
     made->remaining = made->blocks;
     made->channel = queue->channel;
+    made->distributor = &device_->distributor();
     made->priority = queue->priority;
     auto command = std::make_unique<Command>();
     command->kind = CommandKind::kGrid;
