@@ -22,7 +22,12 @@ void Output::show(Session& session, bool wait) {
     return semaphores.value(protocol::Semaphore::kOutput) > passed_.load(std::memory_order_relaxed);
   };
   if (!more() || session.state() != CUDA_SUCCESS) return;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return;  // who has it may wait for room
+  }
   bool some = true;
   while (some && more()) {
     some = show_some(session, 0, wait);

@@ -19,7 +19,8 @@ class Output {
   bool prints() const { return prints_.load(std::memory_order_relaxed); }
   void code_prints() { prints_.store(true, std::memory_order_relaxed); }
 
-  // Writes what the worker has. `wait`: also when other threads use the channel's memory just now.
+  // Writes what the worker has. `wait`: also when other threads write, or use the channel's memory,
+  // just now.
   void show(Session& session, bool wait = true);
 
  private:

@@ -1,6 +1,8 @@
 // Host functions and stream callbacks of the runtime: a pipeline over several streams, in which the
 // host works between kernels.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <atomic>
 #include <vector>
 
@@ -39,9 +41,20 @@ void CUDART_CB finished(cudaStream_t, cudaError_t status, void* user) {
   if (status == cudaSuccess) callbacks += *static_cast<int*>(user);
 }
 
+// A function that does not end by itself, and what the stream that waits for it says.
+int hold() {
+  CHECKED(cudaLaunchHostFunc(
+      nullptr, [](void*) { sleep(600); }, nullptr));
+  std::printf("held\n");
+  std::fflush(stdout);
+  std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  return 0;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (app::wants(argc, argv, "hold")) return hold();
   Line lines[kStreams];
   cudaStream_t streams[kStreams];
   int* data[kStreams];
