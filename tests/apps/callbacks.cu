@@ -44,7 +44,7 @@ void CUDART_CB finished(cudaStream_t, cudaError_t status, void* user) {
 // A function that does not end by itself, and what the stream that waits for it says.
 int hold() {
   CHECKED(cudaLaunchHostFunc(
-      nullptr, [](void*) { sleep(600); }, nullptr));
+      nullptr, [](void*) { pause(); }, nullptr));
   std::printf("held\n");
   std::fflush(stdout);
   std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
