@@ -20,11 +20,8 @@ namespace {
 
 // What guests are not served yet, whatever the device can do.
 constexpr CUdevice_attribute kNotServed[] = {
-    CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
@@ -46,6 +43,15 @@ constexpr CUdevice_attribute kNotServed[] = {
 #if CUDA_VERSION >= 12080
     CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
 #endif
+};
+
+// Guests have pools of their own, and managed memory in pages that all sides share, whatever the
+// device can do.
+constexpr CUdevice_attribute kOfOurMaking[] = {
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
 };
 
 Status failed(const DriverTable& driver, const char* what, CUresult result) {
@@ -181,9 +187,9 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   for (CUdevice_attribute attribute : kNotServed) {
     if (attribute < count) snapshot.attributes[attribute] = 0;
   }
-  // Guests have pools of their own making, whatever the device can do.
-  if (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED < count)
-    snapshot.attributes[CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED] = 1;
+  for (CUdevice_attribute attribute : kOfOurMaking) {
+    if (attribute < count) snapshot.attributes[attribute] = 1;
+  }
   for (int i = 0; i < CU_LIMIT_MAX; ++i) {
     size_t value = 0;
     if (driver_->cuCtxGetLimit(&value, static_cast<CUlimit>(i)) != CUDA_SUCCESS) value = 0;

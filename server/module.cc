@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/cudart/image.h"
+#include "base/unique_fd.h"
 #include "server/log.h"
 #include "server/session.h"
 #include "server_handlers.h"
@@ -181,6 +182,41 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
+// The pages of a managed variable: the guest gets their descriptor, and has them at the same
+// address. Drivers that do not give one away cannot have such variables used by guests.
+static CUresult share_managed(Session& session, CUdeviceptr address,
+                              wire::ModuleGlobalReply* reply) {
+  constexpr uint64_t kPage = 4096;
+  const DriverTable& driver = session.driver();
+  unsigned managed = 0;
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) !=
+          CUDA_SUCCESS ||
+      managed == 0) {
+    return CUDA_SUCCESS;
+  }
+  if (driver.cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) !=
+          CUDA_SUCCESS ||
+      driver.cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) !=
+          CUDA_SUCCESS) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  reply->shared_base = base;
+  reply->shared_bytes = (bytes + kPage - 1) / kPage * kPage;
+  if (session.channel().transport().same_address_space()) return CUDA_SUCCESS;
+  int descriptor = -1;
+  if (driver.cuMemGetHandleForAddressRange == nullptr ||
+      driver.cuMemGetHandleForAddressRange(&descriptor, base, reply->shared_bytes,
+                                           CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                           0) != CUDA_SUCCESS) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const UniqueFd pages(descriptor);
+  const bool sent = session.channel().transport().send_descriptor(pages.get(), base).ok();
+  return sent ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
                          const Record& record) {
   Module* module = session.modules().find_ready(args.module);
@@ -189,14 +225,16 @@ bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const DriverTable& driver = session.driver();
-  const CUresult result =
+  CUresult result =
       module->library != nullptr
           ? driver.cuLibraryGetGlobal(&address, &bytes, module->library, name.c_str())
           : driver.cuModuleGetGlobal_v2(&address, &bytes, module->module, name.c_str());
   wire::ModuleGlobalReply reply;
+  if (result == CUDA_SUCCESS) result = share_managed(session, address, &reply);
   if (result == CUDA_SUCCESS) {
     session.memory().add_global(address, bytes);
-    module->globals[address] = {bytes, session.bound()};
+    // Managed ones are of no context, and go with the module.
+    module->globals[address] = {bytes, reply.shared_bytes != 0 ? nullptr : session.bound()};
     reply.address = address;
     reply.bytes = bytes;
   }

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "driver_functions.h"
-#include "shim/process.h"
+#include "shim/host_block.h"
 
 namespace vgpu::shim {
 
@@ -103,6 +103,10 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice num
   if (value == nullptr || which <= 0 || which >= CU_DEVICE_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   *value = attribute(*device, which);
+  const bool managed = which == CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY ||
+                       which == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS ||
+                       which == CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST;
+  if (managed && !shim::shares_host_memory(*Process::session())) *value = 0;
   return CUDA_SUCCESS;
 }
 

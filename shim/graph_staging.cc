@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shim/host_block.h"
+
 namespace vgpu::shim {
 namespace {
 
@@ -38,7 +40,7 @@ CUresult GraphStaging::prepare(Session& session, Context* context, const graph::
   const uint64_t bytes = last.place + (last.end - last.begin);
   if (block_.address != 0 && block_.bytes >= bytes) return CUDA_SUCCESS;
   release(session, context);
-  const CUresult r = allocate_host(session, context, bytes, 0, &block_);
+  const CUresult r = make_host_block(session, context, bytes, &block_);
   if (r != CUDA_SUCCESS || block_.in_place) return r;
   release(session, context);
   return CUDA_ERROR_NOT_SUPPORTED;
@@ -92,7 +94,11 @@ void GraphStaging::move(const std::vector<Box>& boxes, bool to_block) const {
 }
 
 void GraphStaging::release(Session& session, Context* context) {
-  if (block_.address != 0) (void)free_host(session, context, block_.address);
+  HostBlock block;
+  if (block_.address != 0 &&
+      session.host_memory().remove(block_.address, HostKind::kAllocated, &block)) {
+    (void)end_host_block(session, context, block);
+  }
   block_ = {};
 }
 

@@ -15,9 +15,12 @@
 
 namespace vgpu::shim {
 
+enum class HostKind : uint8_t { kAllocated, kRegistered, kManaged };
+
 struct HostBlock {
+  HostKind kind = HostKind::kAllocated;
   uint64_t address = 0, bytes = 0;
-  uint64_t mapped_bytes = 0;  // whole pages; 0: registered memory of the application's own
+  uint64_t mapped_bytes = 0;  // whole pages; 0: the application's own (kRegistered)
   uint32_t flags = 0;
   bool in_place = false;  // the worker has it at the same address
   uint64_t context = 0;
@@ -38,8 +41,8 @@ class HostMemory {
 
   // False when the range overlaps a known one.
   bool add(const HostBlock& block);
-  // The block that begins at `address`; *block is it.
-  bool remove(uint64_t address, bool registered, HostBlock* block);
+  // The block of this kind that begins at `address`; *block is it.
+  bool remove(uint64_t address, HostKind kind, HostBlock* block);
   bool find(uint64_t address, HostBlock* block);
   bool claimed() const { return claimed_; }
 
@@ -51,13 +54,6 @@ class HostMemory {
   std::multimap<uint64_t, uint64_t> returned_;  // by size: places of the claimed range to use again
   std::map<uint64_t, HostBlock> blocks_;
 };
-
-class Session;
-struct Context;
-// Memory that the worker has at the same address where that is possible, and its end.
-CUresult allocate_host(Session& session, Context* context, uint64_t bytes, uint32_t flags,
-                       HostBlock* block);
-CUresult free_host(Session& session, Context* context, uint64_t address);
 
 }  // namespace vgpu::shim
 

@@ -66,10 +66,10 @@ bool HostMemory::add(const HostBlock& block) {
   return true;
 }
 
-bool HostMemory::remove(uint64_t address, bool registered, HostBlock* block) {
+bool HostMemory::remove(uint64_t address, HostKind kind, HostBlock* block) {
   std::unique_lock lock(mutex_);
   const auto it = blocks_.find(address);
-  if (it == blocks_.end() || (it->second.mapped_bytes == 0) != registered) return false;
+  if (it == blocks_.end() || it->second.kind != kind) return false;
   *block = it->second;
   blocks_.erase(it);
   return true;

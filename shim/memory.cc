@@ -5,7 +5,7 @@
 
 #include "api/graph/capture.h"
 #include "driver_functions.h"
-#include "shim/process.h"
+#include "shim/host_block.h"
 
 namespace vgpu::driver {
 
@@ -57,7 +57,11 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   const CUresult result = session->memory().free(address);
   if (result != CUDA_ERROR_INVALID_VALUE) [[likely]]
     return result;
-  return session->pools()->free_now(address) ? CUDA_SUCCESS : result;
+  if (session->pools()->free_now(address)) return CUDA_SUCCESS;
+  HostBlock block;
+  if (!session->host_memory().remove(address, shim::HostKind::kManaged, &block)) return result;
+  session->managed().remove(address);
+  return shim::end_host_block(*session, context, block);
 }
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {

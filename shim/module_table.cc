@@ -247,10 +247,34 @@ Module* find_module(Session& session, CUmodule handle) {
   return module;
 }
 
+namespace {
+
+// Descriptors of pages come in the order of the answers, so one asks at a time.
+CUresult ask_for_global(Session& session, Context* context, const wire::ModuleGlobalArgs& args,
+                        std::string_view name, wire::ModuleGlobalReply* answer) {
+  static std::mutex in_order;
+  std::lock_guard lock(in_order);
+  const CUresult result =
+      session.ask(context, Op::kModuleGlobal, args, answer, std::as_bytes(std::span(name)));
+  if (result != CUDA_SUCCESS || answer->shared_bytes == 0) return result;
+  if (CUresult r = map_managed(session, answer->shared_base, answer->shared_bytes);
+      r != CUDA_SUCCESS) {
+    return r;
+  }
+  if (!session.managed().contains(answer->shared_base))
+    session.managed().add(answer->shared_base, answer->shared_bytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult find_global(Session& session, Context* context, Module* module, const char* name,
                      CUdeviceptr* address, size_t* bytes) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const uint64_t owner = module->context != nullptr ? module->context->id : context->id;
+  // Without a context: managed variables of a library, which are the same in all.
+  const uint64_t owner = module->context != nullptr ? module->context->id
+                         : context != nullptr       ? context->id
+                                                    : 0;
   Global global;
   bool known;
   {
@@ -266,8 +290,7 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
     wire::ModuleGlobalReply answer;
     const std::string_view text(name);
     if (text.empty() || text.size() > protocol::kBlobInlineBytesMax) return CUDA_ERROR_NOT_FOUND;
-    const CUresult result =
-        session.ask(context, Op::kModuleGlobal, args, &answer, std::as_bytes(std::span(text)));
+    const CUresult result = ask_for_global(session, context, args, text, &answer);
     if (result != CUDA_SUCCESS) return result;
     global = {answer.address, answer.bytes};
     session.memory().add_foreign(global.address, global.bytes, owner);

@@ -21,6 +21,7 @@ struct Known {
   uint64_t address = 0, base = 0, bytes = 0, id = 0, context = 0;
   bool in_place = false;
   uint64_t pool = 0;
+  bool managed = false;  // in whichever table it is
 };
 
 Known look_up(Session& session, uint64_t address) {
@@ -42,6 +43,7 @@ Known look_up(Session& session, uint64_t address) {
     known.context = block.context;
     known.in_place = block.in_place;
   }
+  known.managed = session.managed().contains(address);
   return known;
 }
 
@@ -65,17 +67,18 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
                  : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       if (!any) return CUDA_ERROR_INVALID_VALUE;
-      return put<unsigned>(data, known.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+      return put<unsigned>(
+          data, known.device || known.managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return known.device || known.in_place ? put<CUdeviceptr>(data, known.address)
                                             : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return known.host ? put<void*>(data, reinterpret_cast<void*>(known.address))
-                        : CUDA_ERROR_INVALID_VALUE;
+      return known.host || known.managed ? put<void*>(data, reinterpret_cast<void*>(known.address))
+                                         : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return known.device ? put<unsigned long long>(data, known.id) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return any ? put<bool>(data, false) : CUDA_ERROR_INVALID_VALUE;
+      return any ? put<bool>(data, known.managed) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return any ? put<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "api/managed/managed_ranges.h"
 #include "protocol/session/handshake.h"
 #include "protocol/wire/encoder.h"
 #include "shim/array_table.h"
@@ -49,6 +50,7 @@ class Session : public MemoryPort {
   HostMemory& host_memory() { return host_memory_; }
   HostCalls& host_calls() { return host_calls_; }
   GuestPools& pools() { return pools_; }
+  ManagedRanges& managed() { return managed_; }
   ArrayTable& arrays() { return arrays_; }
   Output& output() { return output_; }
   Stats& stats() { return stats_; }
@@ -203,12 +205,16 @@ class Session : public MemoryPort {
   std::unique_ptr<DeviceMemory> memory_;
   Output output_;
   GuestPools pools_{*this};
+  ManagedRanges managed_;
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap and CreditReturn records
 };
+
+// Pages of a managed variable, whose descriptor the worker has just sent, at their address.
+CUresult map_managed(Session& session, uint64_t base, uint64_t bytes);
 
 }  // namespace vgpu::shim
 

@@ -51,7 +51,9 @@ CUresult DeviceMemory::free(uint64_t address) {
       pool_[index].state != BlockState::kLive) {
     if (options_.mode != MemoryMode::kForwarded) return CUDA_ERROR_INVALID_VALUE;
     const BlockIndex foreign = find_foreign(address);
-    if (foreign == kNoBlock || pool_[foreign].pooled) return CUDA_ERROR_INVALID_VALUE;
+    // Variables of modules are the driver's own: they count nothing.
+    if (foreign == kNoBlock || pool_[foreign].pooled || pool_[foreign].bytes == 0)
+      return CUDA_ERROR_INVALID_VALUE;
     disown(address);
     lock.unlock();
     return port_.release(address);

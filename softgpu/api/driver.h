@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "api/managed/managed_ranges.h"
 #include "softgpu/api/array_object.h"
 #include "softgpu/api/context_object.h"
 #include "softgpu/api/handles.h"
@@ -61,6 +62,7 @@ class Driver {
   Handles<CUarray, Array, kArrayTag> arrays;
   Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
   TextureObjects textures;
+  ManagedRanges managed;
   Handles<CUlinkState, LinkState, kLinkTag> links;
 
  private:

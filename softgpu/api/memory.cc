@@ -58,11 +58,17 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   softgpu::MemorySpace& memory = context->device().memory();
   const auto range = memory.find(address);
-  if (!range.has_value() || range->base != address || range->kind != MemoryKind::kDevice) {
+  const bool managed = range.has_value() && range->kind == MemoryKind::kManaged;
+  if (!range.has_value() || range->base != address ||
+      (range->kind != MemoryKind::kDevice && !managed)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // As native: what may still use the block is waited for.
   const CUresult sticky = context->synchronise();
+  if (managed) {
+    softgpu::Driver::instance().managed.remove(address);
+    return memory.free_host(address, MemoryKind::kManaged) ? sticky : CUDA_ERROR_INVALID_VALUE;
+  }
   const bool freed =
       range->pooled ? softgpu::Driver::instance().pools()->free_now(address) : memory.free(address);
   if (!freed) return CUDA_ERROR_INVALID_VALUE;

@@ -29,7 +29,7 @@ CUresult load(CUmodule* out, const void* image, const JitLog& log) {
     return result;
   std::shared_ptr<Module> module;
   std::string reason;
-  const CUresult loaded = Module::load(context, std::move(program), &module, &reason);
+  const CUresult loaded = Module::load(context, std::move(program), nullptr, &module, &reason);
   if (loaded != CUDA_SUCCESS) {
     VGPU_LOG_ERROR("module: %s", reason.c_str());
     log.write(reason);

@@ -30,8 +30,10 @@ Module::~Module() {
 }
 
 CUresult Module::load(Context* context, std::shared_ptr<const Program> program,
-                      std::shared_ptr<Module>* module, std::string* reason) {
+                      std::shared_ptr<ManagedVariables> managed, std::shared_ptr<Module>* module,
+                      std::string* reason) {
   std::shared_ptr<Module> made(new Module(context, std::move(program)));
+  made->managed_ = std::move(managed);
   if (const CUresult placed = made->place_variables(reason); placed != CUDA_SUCCESS) return placed;
   Module* const self = made.get();
   // The resolver is used while prepare() runs, that is while the module lives.
@@ -49,13 +51,14 @@ CUresult Module::place_variables(std::string* reason) {
   for (const GlobalVar& variable : program_->globals()) {
     total = round_up(total, std::max<uint64_t>(variable.align, kVariableAlignment));
     offsets.push_back(total);
-    if (!variable.external) total += std::max<uint64_t>(variable.bytes, 1);
+    if (!variable.external && !variable.managed) total += std::max<uint64_t>(variable.bytes, 1);
   }
   const uint64_t code_at = round_up(total, kCodeUnit);
   total = code_at + kCodeUnit * program_->address_taken().size();
-  if (total == 0) return CUDA_SUCCESS;
-  storage_ = context_->device().memory().allocate(total, MemoryKind::kModule, context_->id);
-  if (storage_ == 0) {
+  Device& device = context_->device();
+  if (total != 0) storage_ = device.memory().allocate(total, MemoryKind::kModule, context_->id);
+  if ((total != 0 && storage_ == 0) ||
+      (managed_ == nullptr && !ManagedVariables::make(device, *program_, &managed_))) {
     *reason = "no device memory for the module's variables";
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -64,24 +67,30 @@ CUresult Module::place_variables(std::string* reason) {
     code_addresses_[name] = code;
     code += kCodeUnit;
   }
+  if (managed_ != nullptr) variables_ = managed_->all();
   const auto& globals = program_->globals();
-  std::memset(reinterpret_cast<void*>(storage_), 0, total);
+  if (total != 0) std::memset(reinterpret_cast<void*>(storage_), 0, total);
   for (size_t i = 0; i < globals.size(); ++i) {
-    if (globals[i].external) continue;
+    if (globals[i].external || globals[i].managed) continue;
     const uint64_t address = storage_ + offsets[i];
     variables_[globals[i].name] = {address, globals[i].bytes};
     const size_t filled = std::min<uint64_t>(globals[i].init.size(), globals[i].bytes);
     std::memcpy(reinterpret_cast<void*>(address), globals[i].init.data(), filled);
   }
-  for (size_t i = 0; i < globals.size(); ++i) {
-    for (const GlobalVar::Reloc& reloc : globals[i].relocs) {
+  return fill_variables(reason);
+}
+
+// Addresses in initialisers.
+CUresult Module::fill_variables(std::string* reason) {
+  for (const GlobalVar& global : program_->globals()) {
+    for (const GlobalVar::Reloc& reloc : global.relocs) {
       const uint64_t target = value_of(reloc.symbol);
-      if (target == 0 || reloc.offset + 8 > globals[i].bytes) {
+      if (target == 0 || global.external || reloc.offset + 8 > global.bytes) {
         *reason = "undefined symbol " + reloc.symbol;
         return CUDA_ERROR_INVALID_PTX;
       }
       const uint64_t word = target + static_cast<uint64_t>(reloc.addend);
-      std::memcpy(reinterpret_cast<void*>(storage_ + offsets[i] + reloc.offset), &word,
+      std::memcpy(reinterpret_cast<void*>(variables_[global.name].first + reloc.offset), &word,
                   sizeof(word));
     }
   }
@@ -163,8 +172,9 @@ CUresult Library::module_in(Context& context, std::shared_ptr<Module>* module) {
   if (kept == nullptr) {
     std::string reason;
     std::shared_ptr<Module> made;
-    if (const CUresult result = Module::load(&context, program_, &made, &reason);
-        result != CUDA_SUCCESS) {
+    CUresult result = place_managed();
+    if (result == CUDA_SUCCESS) result = Module::load(&context, program_, managed_, &made, &reason);
+    if (result != CUDA_SUCCESS) {
       VGPU_LOG_ERROR("library: %s", reason.c_str());
       return result;
     }
@@ -176,6 +186,26 @@ CUresult Library::module_in(Context& context, std::shared_ptr<Module>* module) {
     kept = std::move(made);
   }
   *module = kept;
+  return CUDA_SUCCESS;
+}
+
+// Under mutex_.
+CUresult Library::place_managed() {
+  if (managed_placed_) return CUDA_SUCCESS;
+  if (!ManagedVariables::make(Driver::instance().device(), *program_, &managed_))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  managed_placed_ = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::managed_variable(std::string_view name, uint64_t* address, uint64_t* bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (const CUresult placed = place_managed(); placed != CUDA_SUCCESS) return placed;
+  const auto found =
+      managed_ == nullptr ? std::pair<uint64_t, uint64_t>{0, 0} : managed_->variable(name);
+  if (found.first == 0) return CUDA_ERROR_NOT_FOUND;
+  *address = found.first;
+  *bytes = found.second;
   return CUDA_SUCCESS;
 }
 

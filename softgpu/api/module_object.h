@@ -40,12 +40,36 @@ struct Function {
   CUfunction handle = nullptr;
 };
 
+// The managed variables of an image, in pages that host and device share. Of no context: a
+// library's are the same in all.
+class ManagedVariables {
+ public:
+  // False when there is no memory; *out stays null when the image has none.
+  static bool make(Device& device, const Program& program, std::shared_ptr<ManagedVariables>* out);
+  ~ManagedVariables();
+  ManagedVariables(const ManagedVariables&) = delete;
+  ManagedVariables& operator=(const ManagedVariables&) = delete;
+
+  // Address and size of a variable; {0, 0} when there is none.
+  std::pair<uint64_t, uint64_t> variable(std::string_view name) const;
+  const auto& all() const { return variables_; }
+
+ private:
+  ManagedVariables(Device& device, uint64_t address) : device_(device), address_(address) {}
+
+  Device& device_;
+  const uint64_t address_;
+  std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables_;
+};
+
 // One image in one context: code, and variables in device memory.
 class Module : public std::enable_shared_from_this<Module> {
  public:
-  // Allocates and fills the variables. `reason` receives one line when it fails.
+  // Allocates and fills the variables. `reason` receives one line when it fails. `managed`: of the
+  // library that it belongs to, else made.
   static CUresult load(Context* context, std::shared_ptr<const Program> program,
-                       std::shared_ptr<Module>* module, std::string* reason);
+                       std::shared_ptr<ManagedVariables> managed, std::shared_ptr<Module>* module,
+                       std::string* reason);
   ~Module();
 
   std::shared_ptr<Function> function(std::string_view name) const;
@@ -64,6 +88,7 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   Module(Context* context, std::shared_ptr<const Program> program);
   CUresult place_variables(std::string* reason);
+  CUresult fill_variables(std::string* reason);
   // What a name stands for in code and initialisers: a variable's address, or a function's value.
   uint64_t value_of(std::string_view name) const;
   void make_functions();
@@ -75,8 +100,9 @@ class Module : public std::enable_shared_from_this<Module> {
   std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables_;
   // Function pointers are addresses of places behind the variables that hold nothing.
   std::map<std::string, uint64_t, std::less<>> code_addresses_;
-  uint64_t storage_ = 0;  // one block holds all variables
-  uint32_t life_ = 0;     // of the context
+  uint64_t storage_ = 0;  // one block holds all variables but the managed ones
+  std::shared_ptr<ManagedVariables> managed_;
+  uint32_t life_ = 0;  // of the context
 };
 
 struct Kernel {
@@ -96,6 +122,8 @@ class Library : public std::enable_shared_from_this<Library> {
   std::shared_ptr<Kernel> kernel(std::string_view name) const;
   const std::vector<std::shared_ptr<Kernel>>& kernels() const { return kernels_; }
   CUresult module_in(Context& context, std::shared_ptr<Module>* module);
+  // As cuLibraryGetManaged: needs no context.
+  CUresult managed_variable(std::string_view name, uint64_t* address, uint64_t* bytes);
   void unload();
 
   CUlibrary handle = nullptr;
@@ -103,7 +131,11 @@ class Library : public std::enable_shared_from_this<Library> {
  private:
   std::shared_ptr<const Program> program_;
   std::vector<std::shared_ptr<Kernel>> kernels_;
+  CUresult place_managed();
+
   std::mutex mutex_;
+  std::shared_ptr<ManagedVariables> managed_;  // once asked for
+  bool managed_placed_ = false;
   std::map<std::pair<Context*, uint32_t>, std::shared_ptr<Module>>
       modules_;  // by context and its life
 };

@@ -28,6 +28,10 @@ bool is_host(const MemoryRange& range) {
   return range.kind == MemoryKind::kHost || range.kind == MemoryKind::kRegisteredHost;
 }
 
+bool is_managed(const MemoryRange& range) {
+  return range.kind == MemoryKind::kManaged || range.kind == MemoryKind::kManagedModule;
+}
+
 CUcontext context_of(const Context& current, const MemoryRange& range) {
   softgpu::Driver& driver = softgpu::Driver::instance();
   const uint64_t primary = range.owner - softgpu::kPrimaryId;
@@ -50,14 +54,14 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return put<CUdeviceptr>(data, pointer);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!is_host(range)) return CUDA_ERROR_INVALID_VALUE;
+      if (!is_host(range) && !is_managed(range)) return CUDA_ERROR_INVALID_VALUE;
       return put<void*>(data, reinterpret_cast<void*>(pointer));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return put<unsigned>(data, range.sync_memops ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return put<unsigned long long>(data, range.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return put<unsigned>(data, 0);
+      return put<unsigned>(data, is_managed(range) ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return put<int>(data, range.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

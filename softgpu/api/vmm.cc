@@ -64,6 +64,18 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
+// Only for pages that are a file: managed variables.
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags) {
+  if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;
+  if (handle == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const int descriptor = Driver::instance().device().memory().descriptor_of(address, bytes);
+  if (descriptor < 0) return CUDA_ERROR_NOT_SUPPORTED;
+  *static_cast<int*>(handle) = descriptor;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;

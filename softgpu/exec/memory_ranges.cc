@@ -1,5 +1,7 @@
 // What is known of addresses: ranges that are added, looked up and described.
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -31,6 +33,16 @@ bool MemorySpace::split_pooled(uint64_t base, uint64_t bytes) {
   rest.bytes = 0;
   insert(rest);
   return true;
+}
+
+int MemorySpace::descriptor_of(uint64_t base, uint64_t bytes) const {
+  constexpr uint64_t kPage = 4096;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto file = files_.find(base);
+  const auto range = ranges_.find(base);
+  if (file == files_.end() || range == ranges_.end()) return -1;
+  if (bytes != (range->second.bytes + kPage - 1) / kPage * kPage) return -1;
+  return ::fcntl(file->second.get(), F_DUPFD_CLOEXEC, 0);
 }
 
 void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner) {
@@ -92,10 +104,10 @@ bool MemorySpace::free(uint64_t address) {
          });
 }
 
-bool MemorySpace::free_host(uint64_t address) {
-  return free_host_here(address) ||
+bool MemorySpace::free_host(uint64_t address, MemoryKind kind) {
+  return free_host_here(address, kind) ||
          std::any_of(others_.begin(), others_.end(),
-                     [&](MemorySpace* each) { return each->free_host_here(address); });
+                     [&](MemorySpace* each) { return each->free_host_here(address, kind); });
 }
 
 bool MemorySpace::unregister_host(uint64_t address) {

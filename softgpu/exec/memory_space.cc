@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/exec/memory_space.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -98,6 +100,26 @@ uint64_t MemorySpace::allocate_large(uint64_t bytes) {
                                  PROT_READ | PROT_WRITE) == 0) {
     // Far fewer page faults and misses of the address cache, where the system has such pages.
     if (span > kChunkBytes) ::madvise(reinterpret_cast<void*>(address), span, MADV_HUGEPAGE);
+    return address;
+  }
+  if (address != 0) give_pages(address, span);
+  segment_->release(span);
+  return 0;
+}
+
+// Pages of a file, so that another process can have them at the same address.
+uint64_t MemorySpace::allocate_shared(uint64_t bytes) {
+  const uint64_t span = round_up(bytes, kChunkBytes), pages = round_up(bytes, kPage);
+  UniqueFd file(::memfd_create("vgpu-managed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.valid() || ::ftruncate(file.get(), static_cast<off_t>(pages)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+      !segment_->reserve(span)) {
+    return 0;
+  }
+  const uint64_t address = take_pages(span);
+  if (address != 0 && ::mmap(reinterpret_cast<void*>(address), pages, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, file.get(), 0) != MAP_FAILED) {
+    files_[address] = std::move(file);
     return address;
   }
   if (address != 0) give_pages(address, span);
@@ -204,9 +226,10 @@ void MemorySpace::free_small(uint64_t address, uint64_t bytes) {
 uint64_t MemorySpace::allocate(uint64_t bytes, MemoryKind kind, uint64_t owner) {
   if (bytes == 0 || bytes > kReservationBytes) return 0;
   std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t address = strict_           ? allocate_guarded(bytes)
-                           : is_small(bytes) ? allocate_small(bytes)
-                                             : allocate_large(bytes);
+  const uint64_t address = kind == MemoryKind::kManagedModule ? allocate_shared(bytes)
+                           : strict_                          ? allocate_guarded(bytes)
+                           : is_small(bytes)                  ? allocate_small(bytes)
+                                                              : allocate_large(bytes);
   if (address == 0) return 0;
   MemoryRange range;
   range.base = address;
@@ -223,10 +246,12 @@ bool MemorySpace::free_here(uint64_t address) {
   if (found == ranges_.end()) return false;
   const MemoryRange range = found->second;
   const bool ours = range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kModule ||
-                    range.kind == MemoryKind::kArray;
+                    range.kind == MemoryKind::kArray || range.kind == MemoryKind::kManagedModule;
   if (!ours) return false;
   ranges_.erase(found);
-  if (is_small(range.held)) {
+  if (files_.erase(address) != 0) {
+    free_large(address, range.held);
+  } else if (is_small(range.held)) {
     free_small(address, range.held);
   } else if (strict_) {
     const uint64_t span = round_up(round_up(range.held, kPage) + kPage, kChunkBytes);
@@ -249,7 +274,8 @@ void MemorySpace::free_owned_by(uint64_t owner) {
   for (const MemoryRange& range : owned) {
     switch (range.kind) {
       case MemoryKind::kHost:
-        free_host(range.base);
+      case MemoryKind::kManaged:
+        free_host(range.base, range.kind);
         break;
       case MemoryKind::kRegisteredHost:
         unregister_host(range.base);
@@ -261,7 +287,8 @@ void MemorySpace::free_owned_by(uint64_t owner) {
   }
 }
 
-uint64_t MemorySpace::allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner) {
+uint64_t MemorySpace::allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner,
+                                    MemoryKind kind) {
   if (bytes == 0 || bytes > kReservationBytes) return 0;
   void* pages = ::mmap(nullptr, round_up(bytes, kPage), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -270,17 +297,17 @@ uint64_t MemorySpace::allocate_host(uint64_t bytes, uint32_t flags, uint64_t own
   MemoryRange range;
   range.base = reinterpret_cast<uint64_t>(pages);
   range.bytes = bytes;
-  range.kind = MemoryKind::kHost;
+  range.kind = kind;
   range.owner = owner;
   range.flags = flags;
   insert(range);
   return range.base;
 }
 
-bool MemorySpace::free_host_here(uint64_t address) {
+bool MemorySpace::free_host_here(uint64_t address, MemoryKind kind) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = ranges_.find(address);
-  if (found == ranges_.end() || found->second.kind != MemoryKind::kHost) return false;
+  if (found == ranges_.end() || found->second.kind != kind) return false;
   ::munmap(reinterpret_cast<void*>(address), round_up(found->second.bytes, kPage));
   ranges_.erase(found);
   return true;

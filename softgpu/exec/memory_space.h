@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "softgpu/exec/device_segment.h"
 
 namespace vgpu::softgpu {
@@ -21,7 +22,16 @@ inline constexpr uint64_t kSmallAlignment = 512;     // what native hands out
 inline constexpr uint64_t kChunkBytes = 2ull << 20;  // small blocks share these; unit of the ledger
 inline constexpr uint64_t kSmallBytesMax = 1ull << 20;  // larger blocks have pages of their own
 
-enum class MemoryKind : uint8_t { kDevice, kModule, kHost, kRegisteredHost, kVirtual, kArray };
+enum class MemoryKind : uint8_t {
+  kDevice,
+  kModule,
+  kHost,
+  kRegisteredHost,
+  kVirtual,
+  kArray,
+  kManaged,
+  kManagedModule,  // variables of a module, in pages that can be shared with another process
+};
 
 // One range that the driver knows.
 struct MemoryRange {
@@ -51,7 +61,7 @@ class MemorySpace {
   void add_other(MemorySpace* other) { others_.push_back(other); }
   ~MemorySpace();
 
-  // Zero when there is no memory left. `kind` is kDevice, kModule or kArray.
+  // Zero when there is no memory left. `kind` is kDevice, kModule, kArray or kManagedModule.
   uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t owner);
   // The block belongs to a memory pool now; of its bytes `usable` may be used, 0 hides it.
   void set_pooled(uint64_t base, uint64_t usable);
@@ -63,8 +73,13 @@ class MemorySpace {
   void free_owned_by(uint64_t owner);
 
   // Host memory: pages from the system (zeroed), or the caller's own. Zero / false when that fails.
-  uint64_t allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner);
-  bool free_host(uint64_t address);
+  // `kind` is kHost or kManaged, which is memory of both sides.
+  uint64_t allocate_host(uint64_t bytes, uint32_t flags, uint64_t owner,
+                         MemoryKind kind = MemoryKind::kHost);
+  bool free_host(uint64_t address, MemoryKind kind = MemoryKind::kHost);
+  // A new descriptor of the pages of a block of kManagedModule; -1: [base, base + bytes) is not
+  // one.
+  int descriptor_of(uint64_t base, uint64_t bytes) const;
   enum class Registration { kDone, kAlready, kInvalid };
   Registration register_host(uint64_t address, uint64_t bytes, uint32_t flags, uint64_t owner);
   bool unregister_host(uint64_t address);
@@ -87,10 +102,11 @@ class MemorySpace {
   std::optional<MemoryRange> find_here(uint64_t address) const;
   bool covers_here(uint64_t address, uint64_t bytes) const;
   bool free_here(uint64_t address);
-  bool free_host_here(uint64_t address);
+  bool free_host_here(uint64_t address, MemoryKind kind);
   bool unregister_here(uint64_t address);
   uint64_t allocate_small(uint64_t bytes);
   uint64_t allocate_large(uint64_t bytes);
+  uint64_t allocate_shared(uint64_t bytes);
   uint64_t allocate_guarded(uint64_t bytes);
   bool is_small(uint64_t bytes) const { return !strict_ && bytes <= kSmallBytesMax; }
   void free_small(uint64_t address, uint64_t bytes);
@@ -110,6 +126,7 @@ class MemorySpace {
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;
   std::map<uint64_t, MemoryRange> ranges_;   // by base
+  std::map<uint64_t, UniqueFd> files_;       // of blocks whose pages can be shared
   std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes, never adjacent
   std::map<uint64_t, uint64_t> free_small_;  // address -> bytes, never adjacent within a chunk
   std::set<std::pair<uint64_t, uint64_t>> small_by_size_;  // (bytes, address) of the same blocks

@@ -126,8 +126,8 @@ std::span<const Family> families();
 
 // Defined by the file of the family.
 extern const std::span<const Row> kContextRows, kDeviceRows, kErrorRows, kEventRows, kHostRows,
-    kInitRows, kLaunchRows, kLibraryRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows,
-    kModuleRows, kOccupancyRows, kPointerRows, kStreamRows;
+    kInitRows, kLaunchRows, kLibraryRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows,
+    kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows, kStreamRows;
 
 }  // namespace vgpu::fidelity
 

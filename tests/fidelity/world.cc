@@ -152,7 +152,7 @@ std::span<const Family> families() {
       {"memcpy", kMemcpyRows},   {"memset", kMemsetRows},   {"stream", kStreamRows},
       {"event", kEventRows},     {"module", kModuleRows},   {"library", kLibraryRows},
       {"launch", kLaunchRows},   {"pointer", kPointerRows}, {"occupancy", kOccupancyRows},
-      {"mempool", kMempoolRows},
+      {"mempool", kMempoolRows}, {"managed", kManagedRows},
   };
   return kAll;
 }

@@ -1,0 +1,97 @@
+// Managed memory: host and device share all pages, so nothing ever moves.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::Driver;
+using softgpu::enter;
+using softgpu::MemoryKind;
+
+ManagedRanges& managed() { return Driver::instance().managed; }
+
+CUresult check_stream(CUstream stream) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  return softgpu::find_stream(*context, stream) != nullptr ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult check_context() {
+  Context* context = nullptr;
+  return enter(&context);
+}
+
+}  // namespace
+
+CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || bytes == 0 || !attach_flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t address =
+      context->device().memory().allocate_host(bytes, flags, context->id, MemoryKind::kManaged);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  managed().add(address, bytes);
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                             const char* name) {
+  if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;
+  const auto library = Driver::instance().libraries.find(handle);
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t at = 0, size = 0;
+  const CUresult result = library->managed_variable(name, &at, &size);
+  if (result != CUDA_SUCCESS) return result;
+  if (address != nullptr) *address = at;
+  if (bytes != nullptr) *bytes = size;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
+                        CUmemLocation location) {
+  if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
+  return managed().advise(address, bytes, advice, location);
+}
+
+CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device) {
+  return driver::cuMemAdvise_v2(address, bytes, advice, location_of(device));
+}
+
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,
+                               unsigned int flags, CUstream stream) {
+  if (const CUresult result = check_stream(stream); result != CUDA_SUCCESS) return result;
+  return managed().prefetch(address, bytes, location, flags);
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
+  return driver::cuMemPrefetchAsync_v2(address, bytes, location_of(device), 0, stream);
+}
+
+CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_range_attribute which,
+                                CUdeviceptr address, size_t bytes) {
+  if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
+  return managed().get(data, data_bytes, which, address, bytes);
+}
+
+CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* which,
+                                 size_t count, CUdeviceptr address, size_t bytes) {
+  if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
+  return managed().get(data, data_bytes, which, count, address, bytes);
+}
+
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes,
+                                unsigned int flags) {
+  if (const CUresult result = check_stream(stream); result != CUDA_SUCCESS) return result;
+  return managed().attach(address, bytes, flags, stream == nullptr);
+}
+
+}  // namespace vgpu::driver
