@@ -29,6 +29,12 @@ class GraphBackend final : public graph::Backend {
     return r;
   }
 
+  CUresult check_device(CUdevice device) override {
+    Session* session;
+    if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
+    return session->device(device) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+  }
+
   CUresult find_stream(CUstream handle, graph::StreamKey* key) override {
     Session* session;
     Context* context;
@@ -117,6 +123,27 @@ class GraphBackend final : public graph::Backend {
   }
 
   CUresult check_host() override { return CUDA_ERROR_NOT_SUPPORTED; }
+
+  CUresult allocate(CUcontext handle, size_t bytes, CUdeviceptr* address) override {
+    Session* session;
+    Context* context;
+    if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
+    if (CUresult r = find_context(*session, handle, &context); r != CUDA_SUCCESS) return r;
+    uint64_t place = 0;
+    const CUresult r = session->memory().allocate(bytes, context->id, &place);
+    *address = place;
+    return r;
+  }
+
+  // Used again only when what was launched is past.
+  void release(CUcontext handle, CUdeviceptr address) override {
+    Session* session;
+    Context* context;
+    if (shim::enter(&session) == CUDA_SUCCESS &&
+        find_context(*session, handle, &context) == CUDA_SUCCESS) {
+      (void)session->memory().free(address);
+    }
+  }
 
   std::string kernel_name(const graph::KernelPayload& kernel) override {
     Session* session;

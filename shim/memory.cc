@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "api/graph/capture.h"
+#include "api/graph/memory.h"
 #include "driver_functions.h"
 #include "shim/host_block.h"
 
@@ -54,6 +55,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (address == 0) return CUDA_SUCCESS;
   if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
+  if (const auto freed = graph::free_memory(address)) return *freed;
   const CUresult result = session->memory().free(address);
   if (result != CUDA_ERROR_INVALID_VALUE) [[likely]]
     return result;

@@ -39,6 +39,7 @@ class Backend {
   // The checks of a call that needs no context, and of one that does.
   virtual CUresult ready() = 0;
   virtual CUresult enter(CUcontext* current) = 0;
+  virtual CUresult check_device(CUdevice device) = 0;
   virtual CUresult find_stream(CUstream handle, StreamKey* key) = 0;
 
   // Arguments of nodes, as the calls that do the same in a stream check them. `kernel` has the
@@ -50,6 +51,9 @@ class Backend {
   virtual CUresult check_operations(const OperationsPayload& operations) = 0;
   // CUDA_SUCCESS when host functions can be nodes.
   virtual CUresult check_host() = 0;
+  // Memory of allocation nodes. What is given back may still be used by what was launched.
+  virtual CUresult allocate(CUcontext context, size_t bytes, CUdeviceptr* address) = 0;
+  virtual void release(CUcontext context, CUdeviceptr address) = 0;
   virtual std::string kernel_name(const KernelPayload& kernel) = 0;
 
   // `id` names it as long as it exists.

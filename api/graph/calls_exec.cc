@@ -8,6 +8,7 @@
 
 #include "api/graph/capture.h"
 #include "api/graph/exec.h"
+#include "api/graph/memory.h"
 #include "api/graph/node_params.h"
 #include "driver_functions.h"
 
@@ -43,6 +44,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, uint64_t flags, CUgraphNod
 
 // The attributes of a kernel are not part of its parameters: they stay.
 CUresult set_params(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams& params) {
+  if (params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return CUDA_ERROR_NOT_SUPPORTED;
   return with_exec(handle, [&](Exec& exec) {
     Payload payload;
     if (const CUresult r = graph::read_params(params, &payload); r != CUDA_SUCCESS) return r;
@@ -115,7 +118,9 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream) {
   }
   return with_exec(handle, [&](Exec& exec) {
     std::lock_guard in_use(exec.mutex);
-    return exec.back == nullptr ? CUDA_ERROR_INVALID_VALUE : exec.back->launch(stream);
+    if (exec.back == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult r = graph::allocate_for_launch(exec);
+    return r == CUDA_SUCCESS ? exec.back->launch(stream) : r;
   });
 }
 

@@ -84,6 +84,8 @@ CUresult add_if(CUgraphNode* out, CUgraph handle, const CUgraphNode* before, siz
 }
 
 CUresult change(CUgraphNode node, const CUgraphNodeParams& params) {
+  if (params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return CUDA_ERROR_NOT_SUPPORTED;
   Payload payload;
   if (const CUresult r = graph::read_params(params, &payload); r != CUDA_SUCCESS) return r;
   return graph::change_node(node, params.type, std::move(payload));
@@ -120,8 +122,15 @@ CUDA_KERNEL_NODE_PARAMS_v2 show(graph::KernelPayload& kernel) {
 
 CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
                            const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
-  return params == nullptr ? CUDA_ERROR_INVALID_VALUE
-                           : add(out, handle, before, data, count, *params);
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Payload payload;
+  if (const CUresult r = graph::read_params(*params, &payload); r != CUDA_SUCCESS) return r;
+  const auto* alloc = std::get_if<graph::AllocPayload>(&payload);
+  const CUdeviceptr address = alloc == nullptr ? 0 : alloc->params.dptr;
+  const CUresult r =
+      graph::create_node(out, handle, before, data, count, params->type, std::move(payload));
+  if (r == CUDA_SUCCESS && address != 0) params->alloc.dptr = address;
+  return r;
 }
 
 CUresult cuGraphAddNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* before, size_t count,

@@ -9,6 +9,7 @@
 #include "api/graph/backend.h"
 #include "api/graph/dot.h"
 #include "api/graph/exec.h"
+#include "api/graph/memory.h"
 #include "api/graph/model.h"
 #include "api/graph/node_params.h"
 #include "driver_functions.h"
@@ -141,6 +142,7 @@ CUresult cuGraphDestroy(CUgraph handle) {
 CUresult cuGraphClone(CUgraph* out, CUgraph original) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return with_graph(original, [&](Graph& found) {
+    if (graph::has_memory_nodes(found)) return CUDA_ERROR_NOT_SUPPORTED;
     std::shared_ptr<Graph> copy = graph::clone(found);
     if (copy == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     for (const auto& [id, count] : found.user_objects) {
@@ -268,6 +270,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* from,
     std::vector<Pair> pairs;
     if (const CUresult r = read_pairs(found, from, to, data, count, &pairs); r != CUDA_SUCCESS)
       return r;
+    if (graph::has_memory_nodes(found)) return CUDA_ERROR_NOT_SUPPORTED;
     for (const Pair& pair : pairs) {
       if (!graph::has_edge(*pair.from, *pair.to, &pair.data)) return CUDA_ERROR_INVALID_VALUE;
     }
@@ -283,6 +286,7 @@ CUresult cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from, cons
 
 CUresult cuGraphDestroyNode(CUgraphNode node) {
   return with_node(node, [](Node& found) {
+    if (graph::has_memory_nodes(*found.graph)) return CUDA_ERROR_NOT_SUPPORTED;
     graph::remove_node(found);
     return CUDA_SUCCESS;
   });

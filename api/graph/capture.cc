@@ -4,6 +4,7 @@
 
 #include "api/graph/capture_state.h"
 #include "api/graph/exec.h"
+#include "api/graph/memory.h"
 
 namespace vgpu::graph {
 
@@ -197,6 +198,27 @@ std::optional<CUresult> capture_wait(const StreamKey& stream, CUevent event, boo
   }
   add_tips(&found->tips, recorded->second.tips);
   return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes,
+                                      CUdeviceptr* address) {
+  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, Payload(), [&](Payload* payload) {
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = bytes;
+    const CUresult r = read_alloc(params, stream.context, payload);
+    if (r == CUDA_SUCCESS) *address = std::get<AllocPayload>(*payload).params.dptr;
+    return r;
+  });
+}
+
+std::optional<CUresult> capture_free(const StreamKey& stream, CUdeviceptr address) {
+  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, Payload(),
+                 [&](Payload* payload) {
+                   const CUresult r = read_free(address, payload);
+                   return r == CUDA_SUCCESS ? claim_free(*payload) : r;
+                 });
 }
 
 std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec handle) {

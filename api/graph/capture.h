@@ -35,6 +35,8 @@ std::optional<CUresult> capture_operations(const StreamKey& stream, unsigned cou
                                            const CUstreamBatchMemOpParams* params, unsigned flags);
 std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, bool external);
 std::optional<CUresult> capture_wait(const StreamKey& stream, CUevent event, bool external);
+std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes, CUdeviceptr* address);
+std::optional<CUresult> capture_free(const StreamKey& stream, CUdeviceptr address);
 std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec exec);
 
 // Both sides of a linear copy, as a box.

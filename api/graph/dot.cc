@@ -104,6 +104,16 @@ struct Writer {
       append(&text, "\\n%zu operations", operations.operations.size());
   }
 
+  void label(const AllocPayload& alloc) {
+    if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))
+      append(&text, "\\n0x%llx, %zu bytes", alloc.params.dptr, alloc.params.bytesize);
+  }
+
+  void label(const FreePayload& free) {
+    if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_FREE_NODE_PARAMS))
+      append(&text, "\\n0x%llx", free.address);
+  }
+
   void label(const ChildPayload&) {}
   void label(const EmptyPayload&) {}
 

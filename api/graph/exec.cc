@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/graph/exec.h"
 
+#include "api/graph/memory.h"
+
 #include <cstring>
 
 namespace vgpu::graph {
@@ -30,10 +32,15 @@ CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateR
   if (graph == nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   exec->graph = clone(*graph);
   if (exec->graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  exec->has_memory = has_memory_nodes(*graph);
+  if (exec->has_memory) {
+    if (const CUresult r = claim_memory(*graph); r != CUDA_SUCCESS) return r;
+  }
   if (exec->plan.make(*exec->graph)) {
     keep_user_objects(model, *graph, exec->graph.get());
     return CUDA_SUCCESS;
   }
+  disclaim_memory(*graph);
   *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -64,6 +71,7 @@ CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNo
     {
       std::lock_guard lock(model.mutex);
       due.drop_all(exec->graph.get());
+      disclaim_memory(*exec->graph);
       model.execs.remove(exec->id);
       exec->graph.reset();
     }
@@ -93,6 +101,7 @@ CUresult destroy_exec(CUgraphExec handle) {
     std::lock_guard lock(model.mutex);
     model.execs.remove(exec->id);
     due.drop_all(exec->graph.get());
+    disclaim_memory(*exec->graph);
     exec->graph.reset();
     exec->plan = {};
   }

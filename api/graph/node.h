@@ -71,10 +71,22 @@ struct OperationsPayload {  // writes of values and waits for them
   std::vector<CUstreamBatchMemOpParams> operations;
 };
 
+struct Memory;
+struct AllocPayload {
+  CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+  std::shared_ptr<Memory> memory;
+};
+
+struct FreePayload {
+  CUdeviceptr address = 0;
+  std::shared_ptr<Memory> memory;
+};
+
 struct EmptyPayload {};
 
 using Payload = std::variant<EmptyPayload, KernelPayload, CopyPayload, FillPayload, HostPayload,
-                             EventPayload, ChildPayload, OperationsPayload>;
+                             EventPayload, ChildPayload, OperationsPayload, AllocPayload,
+                             FreePayload>;
 
 struct Edge {
   Node* node = nullptr;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/graph/backend.h"
+#include "api/graph/memory.h"
 #include "api/graph/model.h"
 
 namespace vgpu::graph {
@@ -18,6 +19,7 @@ CUresult read_child(const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Payload* payload
   std::lock_guard lock(model.mutex);
   const Graph* graph = model.find_graph(params.graph);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   ChildPayload child{clone(*graph)};
   if (child.graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   child.graph->id = model.children.insert(child.graph.get());
@@ -94,10 +96,15 @@ CUresult read_params(const CUgraphNodeParams& params, Payload* payload) {
       return read_event(params.eventRecord.event, payload);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return read_operations(params.memOp, current, payload);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+      CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+      std::memcpy(&alloc, &params.alloc, sizeof(alloc));
+      return read_alloc(alloc, current, payload);
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return read_free(params.free.dptr, payload);
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return CUDA_ERROR_NOT_SUPPORTED;
     default:
@@ -147,6 +154,7 @@ CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before
   for (const Edge& edge : edges) {
     if (!valid_edge(*edge.node, kind, edge.data)) return CUDA_ERROR_INVALID_VALUE;
   }
+  if (const CUresult r = claim_free(payload); r != CUDA_SUCCESS) return r;
   const Node* node = add_node(*graph, type, std::move(payload), edges);
   if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = model.handle_of(*node);
@@ -157,8 +165,10 @@ CUresult change_node(CUgraphNode handle, CUgraphNodeType type, Payload payload) 
   Model& model = Model::instance();
   std::lock_guard lock(model.mutex);
   Node* node = model.find_node(handle);
-  if (node == nullptr || node->type != type || type == CU_GRAPH_NODE_TYPE_GRAPH)
+  if (node == nullptr || node->type != type || type == CU_GRAPH_NODE_TYPE_GRAPH ||
+      type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   if (auto* kernel = std::get_if<KernelPayload>(&payload))  // attributes are set apart
     kernel->attributes = std::get<KernelPayload>(node->payload).attributes;
   node->payload = std::move(payload);

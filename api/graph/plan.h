@@ -13,9 +13,13 @@ namespace vgpu::graph {
 struct Step {
   const Node* node = nullptr;    // null: joins what it comes after (the ends of a child graph)
   std::vector<uint32_t> before;  // earlier steps that must be past, each once
-  // What there is to do; null for joins, empty nodes and nodes that are switched off.
+  // What there is to do; null for joins, empty nodes, nodes that are switched off, and those of
+  // memory, which is always there.
   const Payload* work() const {
-    if (node == nullptr || !node->enabled || node->type == CU_GRAPH_NODE_TYPE_EMPTY) return nullptr;
+    if (node == nullptr || !node->enabled || node->type == CU_GRAPH_NODE_TYPE_EMPTY ||
+        node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+      return nullptr;
+    }
     return &node->payload;
   }
 };

@@ -46,6 +46,14 @@ CUgraphExecUpdateResult compare(const OperationsPayload& old, const OperationsPa
   return same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 }
 
+CUgraphExecUpdateResult compare(const AllocPayload&, const AllocPayload&) {
+  return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+}
+
+CUgraphExecUpdateResult compare(const FreePayload&, const FreePayload&) {
+  return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+}
+
 template <typename T>
 CUgraphExecUpdateResult compare(const T&, const T&) {
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;

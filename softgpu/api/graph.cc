@@ -31,6 +31,8 @@ class GraphBackend final : public graph::Backend {
     return r;
   }
 
+  CUresult check_device(CUdevice device) override { return softgpu::check_device(device); }
+
   CUresult find_stream(CUstream handle, graph::StreamKey* key) override {
     Context* context = nullptr;
     if (const CUresult r = softgpu::enter(&context); r != CUDA_SUCCESS) return r;
@@ -86,6 +88,20 @@ class GraphBackend final : public graph::Backend {
   }
 
   CUresult check_host() override { return CUDA_SUCCESS; }
+
+  CUresult allocate(CUcontext handle, size_t bytes, CUdeviceptr* address) override {
+    const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
+    if (context == nullptr || !context->alive()) return CUDA_ERROR_INVALID_CONTEXT;
+    *address = context->device().memory().allocate(bytes, MemoryKind::kDevice, context->id);
+    return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  }
+
+  void release(CUcontext handle, CUdeviceptr address) override {
+    const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
+    if (context == nullptr || !context->alive()) return;  // it went with its context
+    (void)context->synchronise();
+    context->device().memory().free(address);
+  }
 
   std::string kernel_name(const graph::KernelPayload& kernel) override {
     const std::shared_ptr<Context> context = Driver::instance().contexts.find(kernel.params.ctx);

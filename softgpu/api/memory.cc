@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "api/graph/capture.h"
+#include "api/graph/memory.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
 
@@ -57,6 +58,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (address == 0) return CUDA_SUCCESS;
   if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   softgpu::MemorySpace& memory = context->device().memory();
+  if (const auto freed = graph::free_memory(address)) return *freed;
   const auto range = memory.find(address);
   const bool managed = range.has_value() && range->kind == MemoryKind::kManaged;
   if (!range.has_value() || range->base != address ||

@@ -1,0 +1,61 @@
+// Memory that graphs allocate: one block for each node that allocates, at one address for good.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "api/graph/node.h"
+
+namespace vgpu::graph {
+
+struct Exec;
+
+// Lives as long as a node names it, and as long as the program has not freed what a launch left.
+struct Memory {
+  Memory(CUcontext owner, CUdeviceptr at, size_t size);
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();  // gives it back; takes no lock of the model
+
+  const CUcontext context;
+  const CUdeviceptr address;
+  const size_t bytes;
+  // Under the model's lock.
+  bool has_free_node = false;  // a node somewhere frees it
+  bool instantiated = false;   // an executable graph has the node that allocates it
+};
+
+// Blocks that there are. relaxed: who frees one was told of it.
+inline std::atomic<uint32_t> memories_alive{0};
+
+// Parameters of nodes. The first allocates; the second is INVALID_VALUE for what is no graph's. With
+// or without the model's lock.
+CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload);
+CUresult read_free(CUdeviceptr address, Payload* payload);
+// Under the lock: a node is added that frees this. INVALID_VALUE when another one does already.
+CUresult claim_free(const Payload& payload);
+
+bool has_memory_nodes(const Graph& graph);  // under the lock
+// Under the lock: an executable graph takes the allocations of a graph, of which there may be one.
+CUresult claim_memory(const Graph& graph);
+void disclaim_memory(const Graph& graph);
+
+// A launch is about to be made: INVALID_VALUE when it would allocate what is still allocated. Takes
+// the lock.
+CUresult allocate_for_launch(const Exec& exec);
+
+// cuMemFree and its like of memory of a graph: what they return. It is free then, for the next
+// launch; INVALID_VALUE when no launch has left it allocated. Nothing: it is no graph's. Takes the
+// lock.
+std::optional<CUresult> free_memory(CUdeviceptr address);
+
+// cuDeviceGetGraphMemAttribute and cuDeviceSetGraphMemAttribute.
+CUresult memory_attribute(CUgraphMem_attribute which, uint64_t* value);
+CUresult reset_memory_attribute(CUgraphMem_attribute which, uint64_t value);
+
+}  // namespace vgpu::graph

@@ -1,0 +1,130 @@
+// Memory that graphs allocate and free.
+// SPDX-License-Identifier: Apache-2.0
+#include "graph_support.h"
+
+namespace vgpu::conformance {
+namespace {
+
+class GraphMemoryTest : public GraphKernelTest {
+ protected:
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc_params(size_t bytes) const {
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params.poolProps.location.id = device_;
+    params.bytesize = bytes;
+    return params;
+  }
+  CUgraphNode add_alloc(CUgraph graph, size_t bytes, CUdeviceptr* address) {
+    CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(bytes);
+    CUgraphNode node = nullptr;
+    EXPECT_OK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &params));
+    *address = params.dptr;
+    return node;
+  }
+};
+
+TEST_F(GraphMemoryTest, AllocatedUsedAndFreedInOneGraph) {
+  const Words out(128);
+  GraphHandle graph;
+  CUdeviceptr address = 0;
+  const CUgraphNode alloc = add_alloc(graph, 512, &address);
+  ASSERT_NE(address, 0U);
+  const CUgraphNode fill = add_fill(graph, {alloc}, address, 128, 3);
+  const CUgraphNode kernel = add_kernel(graph, {fill}, "add", address, 128, 4);
+  const CUgraphNode copy =
+      add_copy(graph, {kernel}, copy_params(CU_MEMORYTYPE_DEVICE, out.at(), CU_MEMORYTYPE_DEVICE,
+                                            address, 512));
+  CUgraphNode free = nullptr;
+  EXPECT_OK(cuGraphAddMemFreeNode(&free, graph, &copy, 1, address));
+  EXPECT_CU(cuGraphAddMemFreeNode(&free, graph, &copy, 1, address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuGraphAddMemFreeNode(&free, graph, &copy, 1, out.at()), CUDA_ERROR_INVALID_VALUE);
+  CUDA_MEM_ALLOC_NODE_PARAMS got = {};
+  EXPECT_OK(cuGraphMemAllocNodeGetParams(alloc, &got));
+  EXPECT_EQ(got.dptr, address);
+  EXPECT_EQ(got.bytesize, 512U);
+  CUdeviceptr freed = 0;
+  EXPECT_OK(cuGraphMemFreeNodeGetParams(free, &freed));
+  EXPECT_EQ(freed, address);
+  ExecHandle exec(graph);
+  const Stream stream;
+  for (int i = 0; i < 3; ++i) EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(out.read(), std::vector<uint32_t>(128, 7));
+  EXPECT_CU(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(GraphMemoryTest, LeftToTheProgram) {
+  GraphHandle graph;
+  CUdeviceptr address = 0;
+  const CUgraphNode alloc = add_alloc(graph, 512, &address);
+  add_fill(graph, {alloc}, address, 128, 9);
+  ExecHandle exec(graph);
+  const Stream stream;
+  uint64_t used = 99;
+  EXPECT_OK(cuDeviceGetGraphMemAttribute(device_, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT_EQ(used, 0U);
+  EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuDeviceGetGraphMemAttribute(device_, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT_GE(used, 512U);
+  EXPECT_CU(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);  // it is still allocated
+  EXPECT_OK(cuStreamSynchronize(stream));
+  std::vector<uint32_t> values(128);
+  EXPECT_OK(cuMemcpyDtoH_v2(values.data(), address, 512));
+  EXPECT_EQ(values, std::vector<uint32_t>(128, 9));
+  EXPECT_OK(cuMemFree_v2(address));
+  EXPECT_CU(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_OK(cuMemFree_v2(address));
+  uint64_t zero = 0;
+  EXPECT_OK(cuDeviceSetGraphMemAttribute(device_, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &zero));
+  EXPECT_OK(cuDeviceGraphMemTrim(device_));
+  EXPECT_CU(cuDeviceGetGraphMemAttribute(99, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &used),
+            CUDA_ERROR_INVALID_DEVICE);
+}
+
+TEST_F(GraphMemoryTest, FreedWithTheNextLaunch) {
+  GraphHandle graph;
+  CUdeviceptr address = 0;
+  add_alloc(graph, 512, &address);
+  ExecHandle exec(graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+  const Stream stream;
+  for (int i = 0; i < 3; ++i) EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_OK(cuMemFree_v2(address));
+}
+
+TEST_F(GraphMemoryTest, FreedByAnotherGraph) {
+  GraphHandle first, second;
+  CUdeviceptr address = 0;
+  add_alloc(first, 512, &address);
+  CUgraphNode free = nullptr;
+  EXPECT_OK(cuGraphAddMemFreeNode(&free, second, nullptr, 0, address));
+  ExecHandle allocates(first), frees(second);
+  const Stream stream;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_OK(cuGraphLaunch(allocates, stream));
+    EXPECT_OK(cuGraphLaunch(frees, stream));
+  }
+  EXPECT_OK(cuStreamSynchronize(stream));
+}
+
+TEST_F(GraphMemoryTest, WhatIsNotAllowed) {
+  GraphHandle graph, parent;
+  CUdeviceptr address = 0;
+  const CUgraphNode alloc = add_alloc(graph, 512, &address);
+  CUgraph copy = nullptr;
+  EXPECT_CU(cuGraphClone(&copy, graph), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_CU(cuGraphDestroyNode(alloc), CUDA_ERROR_NOT_SUPPORTED);
+  CUgraphNode child = nullptr;
+  EXPECT_CU(cuGraphAddChildGraphNode(&child, parent, nullptr, 0, graph), CUDA_ERROR_NOT_SUPPORTED);
+  ExecHandle exec(graph);
+  CUgraphExec second = nullptr;
+  EXPECT_CU(cuGraphInstantiateWithFlags(&second, graph, 0), CUDA_ERROR_NOT_SUPPORTED);
+  CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(0);
+  EXPECT_CU(cuGraphAddMemAllocNode(&child, graph, nullptr, 0, &params), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
+}  // namespace vgpu::conformance
