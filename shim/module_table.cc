@@ -175,17 +175,21 @@ CUresult load_image(Session& session, Context* context, const void* image,
   return session.show_output(CUDA_SUCCESS);
 }
 
-CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
-                   uint64_t* id) {
-  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult read_image_file(const char* path, std::string* bytes) {
   std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "rbe"), std::fclose);
   struct stat info;
   if (file == nullptr || ::fstat(::fileno(file.get()), &info) != 0)
     return CUDA_ERROR_FILE_NOT_FOUND;
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  if (std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
-    return CUDA_ERROR_FILE_NOT_FOUND;
-  std::string why;
+  bytes->assign(static_cast<size_t>(info.st_size), '\0');
+  const size_t got = std::fread(bytes->data(), 1, bytes->size(), file.get());
+  return got == bytes->size() ? CUDA_SUCCESS : CUDA_ERROR_FILE_NOT_FOUND;
+}
+
+CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
+                   uint64_t* id) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::string bytes, why;
+  if (const CUresult r = read_image_file(path, &bytes); r != CUDA_SUCCESS) return r;
   if (!cudart::check_image(bytes.data(), bytes.size(), &why)) return CUDA_ERROR_INVALID_IMAGE;
   return load_image(session, context, bytes.c_str(), options, id);
 }

@@ -3,6 +3,8 @@
 #ifndef VGPU_SHIM_MODULE_TABLE_H_
 #define VGPU_SHIM_MODULE_TABLE_H_
 
+#include <string>
+
 #include "shim/process.h"
 
 namespace vgpu::shim {
@@ -21,6 +23,7 @@ LoadOptions read_options(unsigned count, const CUjit_option* options, void* cons
 // Sends `image` and makes a module of `context` (null: a library) out of it. *id is the handle.
 CUresult load_image(Session& session, Context* context, const void* image,
                     const LoadOptions& options, uint64_t* id);
+CUresult read_image_file(const char* path, std::string* bytes);
 // The same from a file.
 CUresult load_file(Session& session, Context* context, const char* path, const LoadOptions& options,
                    uint64_t* id);

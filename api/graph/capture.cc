@@ -200,8 +200,7 @@ std::optional<CUresult> capture_wait(const StreamKey& stream, CUevent event, boo
   return CUDA_SUCCESS;
 }
 
-std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes,
-                                      CUdeviceptr* address) {
+std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes, CUdeviceptr* address) {
   return capture(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, Payload(), [&](Payload* payload) {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {};
     params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -214,11 +213,10 @@ std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes,
 }
 
 std::optional<CUresult> capture_free(const StreamKey& stream, CUdeviceptr address) {
-  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, Payload(),
-                 [&](Payload* payload) {
-                   const CUresult r = read_free(address, payload);
-                   return r == CUDA_SUCCESS ? claim_free(*payload) : r;
-                 });
+  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, Payload(), [&](Payload* payload) {
+    const CUresult r = read_free(address, payload);
+    return r == CUDA_SUCCESS ? claim_free(*payload) : r;
+  });
 }
 
 std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec handle) {

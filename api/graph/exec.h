@@ -19,7 +19,7 @@ struct Exec {
   std::shared_ptr<Graph> graph;
   Plan plan;
   bool has_memory = false;  // nodes that allocate or free
-  std::mutex mutex;  // taken before the model's; guards the rest
+  std::mutex mutex;         // taken before the model's; guards the rest
   std::unique_ptr<ExecBackend> back;
 };
 

@@ -65,8 +65,7 @@ Memory::~Memory() {
   backend().release(context, address);
 }
 
-CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context,
-                    Payload* payload) {
+CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload) {
   const CUmemPoolProps& pool = params.poolProps;
   if (params.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||

@@ -33,8 +33,8 @@ struct Memory {
 // Blocks that there are. relaxed: who frees one was told of it.
 inline std::atomic<uint32_t> memories_alive{0};
 
-// Parameters of nodes. The first allocates; the second is INVALID_VALUE for what is no graph's. With
-// or without the model's lock.
+// Parameters of nodes. The first allocates; the second is INVALID_VALUE for what is no graph's.
+// With or without the model's lock.
 CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload);
 CUresult read_free(CUdeviceptr address, Payload* payload);
 // Under the lock: a node is added that frees this. INVALID_VALUE when another one does already.

@@ -84,9 +84,9 @@ struct FreePayload {
 
 struct EmptyPayload {};
 
-using Payload = std::variant<EmptyPayload, KernelPayload, CopyPayload, FillPayload, HostPayload,
-                             EventPayload, ChildPayload, OperationsPayload, AllocPayload,
-                             FreePayload>;
+using Payload =
+    std::variant<EmptyPayload, KernelPayload, CopyPayload, FillPayload, HostPayload, EventPayload,
+                 ChildPayload, OperationsPayload, AllocPayload, FreePayload>;
 
 struct Edge {
   Node* node = nullptr;

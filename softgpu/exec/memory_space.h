@@ -44,7 +44,7 @@ struct MemoryRange {
   uint32_t flags = 0;  // cuMemHostAlloc / cuMemHostRegister flags
   bool sync_memops = false;
   bool pooled = false;  // of a memory pool, which alone gives it back
-  int device = 0;  // ordinal
+  int device = 0;       // ordinal
 };
 
 // Allocator and interval map of one device. Thread-safe. What is freed goes back to the system;

@@ -33,8 +33,8 @@ TEST_F(GraphMemoryTest, AllocatedUsedAndFreedInOneGraph) {
   const CUgraphNode fill = add_fill(graph, {alloc}, address, 128, 3);
   const CUgraphNode kernel = add_kernel(graph, {fill}, "add", address, 128, 4);
   const CUgraphNode copy =
-      add_copy(graph, {kernel}, copy_params(CU_MEMORYTYPE_DEVICE, out.at(), CU_MEMORYTYPE_DEVICE,
-                                            address, 512));
+      add_copy(graph, {kernel},
+               copy_params(CU_MEMORYTYPE_DEVICE, out.at(), CU_MEMORYTYPE_DEVICE, address, 512));
   CUgraphNode free = nullptr;
   EXPECT_OK(cuGraphAddMemFreeNode(&free, graph, &copy, 1, address));
   EXPECT_CU(cuGraphAddMemFreeNode(&free, graph, &copy, 1, address), CUDA_ERROR_INVALID_VALUE);

@@ -141,6 +141,11 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
   return wait_until(reinterpret_cast<FakeEvent*>(event)->ready_at);
 }
 
+EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr) {
+  if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_NOT_SUPPORTED;
+  return *static_cast<unsigned*>(data) = 0, CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*,
                                               CUmemAllocationGranularity_flags) {
   return *bytes = 2u << 20, CUDA_SUCCESS;
