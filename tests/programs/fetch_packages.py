@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# Takes the Python packages of the test programs, in fixed versions, into a venv in the build.
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: fetch_packages.py INTO
+
+INTO/bin/python then runs Numba, CuPy and cuda-python (about 400 MB are taken the first time; what
+is there already, in the versions below, is kept). Exit code 77 when there is no network: the tests
+then report themselves as skipped. Exit code 1 when the network is there and a package is not.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import venv
+
+# NVIDIA's compilers are those of CUDA 13.0: newer ones write PTX for newer drivers.
+PACKAGES = [
+    "numpy==2.4.6", "numba==0.68.1", "llvmlite==0.50.0", "numba-cuda==0.30.4",
+    "cuda-bindings==13.4.4", "cuda-core==1.2.2", "cuda-pathfinder==1.9.1", "packaging==26.4",
+    "cupy-cuda13x==14.2.0", "nvidia-nvvm==13.0.88", "nvidia-cuda-nvrtc==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+]
+SECONDS_MAX = 500
+EXIT_SKIPPED = 77
+NO_NETWORK = re.compile(r"connection broken by|Max retries exceeded|name resolution|timed out|"
+                        r"Connection(Error|Refused|Reset)|Network is unreachable")
+
+
+def install(folder):
+    """What pip says when it fails, else nothing."""
+    command = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps",
+               "--disable-pip-version-check", "--only-binary", ":all:", "--retries", "1",
+               "--timeout", "20", *PACKAGES]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        return f"timed out after {SECONDS_MAX} s"
+    return "" if done.returncode == 0 else (done.stderr or done.stdout or "no reason given")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    note = folder / "packages.txt"
+    if note.exists() and note.read_text().split() == PACKAGES:
+        print("packages: all there")
+        return
+    print(f"packages: taking {', '.join(PACKAGES)} ...", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True)
+    failure = install(folder)
+    if failure:
+        shutil.rmtree(folder, ignore_errors=True)
+        last = failure.strip().splitlines()[-1]
+        if NO_NETWORK.search(failure):
+            print(f"skipped: the packages of Python programs could not be had ({last})")
+            sys.exit(EXIT_SKIPPED)
+        sys.exit(f"the packages of Python programs could not be installed: {last}")
+    note.write_text("\n".join(PACKAGES) + "\n")
+    print("packages: all there")
+
+
+if __name__ == "__main__":
+    main()
