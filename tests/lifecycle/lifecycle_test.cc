@@ -246,7 +246,8 @@ TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
   void* shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   auto* rounds = new (shared) std::atomic<uint64_t>(0);  // that victims have gone through whole
-  for (int i = 0; i < 24; ++i) {
+  constexpr int kVictims = 24;
+  for (int i = 0; i < kVictims; ++i) {
     const pid_t victim = fork();
     if (victim == 0) {
       // Attaches, maps, writes and waits over and over, until it dies somewhere in between.
@@ -261,13 +262,15 @@ TEST_F(Lifecycle, GuestsKilledAtAnyMomentDisturbNobody) {
       }
     }
     poll(nullptr, 0, i * 2);
+    if (i == kVictims - 1) {  // on a busy machine no other may have come so far
+      EXPECT_TRUE(eventually([&] { return rounds->load() > 0; }));
+    }
     kill(victim, SIGKILL);
     waitpid(victim, nullptr, 0);
     const std::string text = "steady " + std::to_string(i);
     steady.write_inline(base, text);
     ASSERT_EQ(steady.read(base, text.size()), text);
   }
-  EXPECT_GT(rounds->load(), 0u) << "nobody was killed in the midst of anything";
   munmap(shared, 4096);
   EXPECT_TRUE(eventually([&] { return guests() == 1; }));
   EXPECT_EQ(server_.info()->devices[0].granted_bytes, 64 * kMiB);
