@@ -191,7 +191,8 @@ static CUresult share_managed(Session& session, CUdeviceptr address,
   unsigned managed = 0;
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  if (driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) !=
+  if (driver.cuPointerGetAttribute == nullptr ||
+      driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) !=
           CUDA_SUCCESS ||
       managed == 0) {
     return CUDA_SUCCESS;
