@@ -20,6 +20,7 @@ namespace vgpu::server {
 
 struct Context;
 struct Event;
+struct HostPoint;
 class Session;
 
 // One node, checked. What it names belonged to the guest at that time.
@@ -34,6 +35,7 @@ struct GraphNode {
   CUDA_MEMCPY3D box = {};
   wire::RectFillArgs fill;
   std::shared_ptr<Event> event;
+  std::shared_ptr<HostPoint> point;  // of a function of the guest's
   std::vector<wire::StreamMemoryArgs> operations;
 };
 
@@ -48,7 +50,8 @@ struct NativeGraph {
   Context* const context;
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
-  std::vector<CUgraphNode> nodes;
+  std::vector<CUgraphNode> nodes;  // of a function: the one that waits for its end
+  std::vector<std::shared_ptr<HostPoint>> points;
 };
 
 struct Graph {

@@ -3,6 +3,7 @@
 #include "api/stream_memory.h"
 #include "op.h"
 #include "server/graph.h"
+#include "server/host_calls.h"
 #include "server/objects.h"
 #include "server/session.h"
 
@@ -80,6 +81,21 @@ CUresult add_operations(const DriverTable& driver, CUgraph graph, CUcontext cont
   return driver.cuGraphAddBatchMemOpNode(out, graph, before.data(), before.size(), &params);
 }
 
+// The driver tells the guest, and the device waits for the end of its function.
+CUresult add_function(const DriverTable& driver, CUgraph graph, CUcontext context,
+                      const Before& before, const HostPoint& point, CUgraphNode* out) {
+  CUDA_HOST_NODE_PARAMS host = {};
+  host.fn = HostCalls::reached;
+  host.userData = const_cast<HostPoint*>(&point);
+  CUgraphNode told = nullptr;
+  const CUresult r = driver.cuGraphAddHostNode(&told, graph, before.data(), before.size(), &host);
+  if (r != CUDA_SUCCESS) return r;
+  CUstreamBatchMemOpParams wait =
+      wait_value(false, point.address, point.value, CU_STREAM_WAIT_VALUE_EQ);
+  const CUDA_BATCH_MEM_OP_NODE_PARAMS params = {context, 1, &wait, 0};
+  return driver.cuGraphAddBatchMemOpNode(out, graph, &told, 1, &params);
+}
+
 CUresult add_node(const DriverTable& driver, CUgraph graph, const Context& context,
                   const Before& before, const GraphNode& node, CUgraphNode* out) {
   const CUgraphNode* first = before.data();
@@ -97,6 +113,8 @@ CUresult add_node(const DriverTable& driver, CUgraph graph, const Context& conte
       return driver.cuGraphAddEventRecordNode(out, graph, first, count, node.event->handle);
     case Op::kStreamWaitEvent:
       return driver.cuGraphAddEventWaitNode(out, graph, first, count, node.event->handle);
+    case Op::kHostFunction:
+      return add_function(driver, graph, context.handle, before, *node.point, out);
     case Op::kStreamMemory:
       return add_operations(driver, graph, context.handle, before, node, out);
     default:
@@ -109,7 +127,7 @@ bool driver_has_all(const DriverTable& driver) {
          driver.cuGraphAddKernelNode_v2 != nullptr && driver.cuGraphAddMemcpyNode != nullptr &&
          driver.cuGraphAddMemsetNode != nullptr && driver.cuGraphAddEventRecordNode != nullptr &&
          driver.cuGraphAddEventWaitNode != nullptr && driver.cuGraphAddEmptyNode != nullptr &&
-         driver.cuGraphAddBatchMemOpNode != nullptr &&
+         driver.cuGraphAddBatchMemOpNode != nullptr && driver.cuGraphAddHostNode != nullptr &&
          driver.cuGraphKernelNodeSetAttribute != nullptr && driver.cuGraphLaunch != nullptr &&
          driver.cuGraphExecDestroy != nullptr && driver.cuGraphDestroy != nullptr;
 }
@@ -138,6 +156,7 @@ CUresult build(const DriverTable& driver, const Graph& graph,
     CUgraphNode handle = nullptr;
     result = add_node(driver, made->graph, *graph.context, before, node, &handle);
     made->nodes.push_back(handle);
+    if (node.point != nullptr) made->points.push_back(node.point);
   }
   if (result == CUDA_SUCCESS)
     result = driver.cuGraphInstantiateWithFlags(&made->exec, made->graph, graph.flags);

@@ -58,6 +58,18 @@ NodesResult read_operations(Session& session, Bytes bytes, GraphNode* node) {
   return good ? NodesResult::kGood : NodesResult::kMalformed;
 }
 
+NodesResult read_function(Session& session, Bytes bytes, GraphNode* node) {
+  wire::HostFunctionArgs args;
+  if (!take(&bytes, &args) || !bytes.empty() || args.kind != 0) return NodesResult::kMalformed;
+  HostPoint* point = nullptr;
+  HostCalls& calls = session.host_calls();
+  const CUresult taken = session.in_primary(
+      [&] { return calls.take(session.driver(), args.call, session.bound(), true, &point); });
+  if (taken != CUDA_SUCCESS) return NodesResult::kStale;
+  node->point = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
+  return NodesResult::kGood;
+}
+
 NodesResult read_command(Session& session, Bytes bytes, GraphNode* node) {
   switch (static_cast<Op>(node->op)) {
     case Op::kLaunch:
@@ -82,6 +94,8 @@ NodesResult read_command(Session& session, Bytes bytes, GraphNode* node) {
     }
     case Op::kStreamMemory:
       return read_operations(session, bytes, node);
+    case Op::kHostFunction:
+      return read_function(session, bytes, node);
     default:
       return node->op == 0 && bytes.empty() ? NodesResult::kGood : NodesResult::kMalformed;
   }

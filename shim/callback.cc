@@ -5,7 +5,6 @@
 
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
-#include "shim/stream_table.h"
 
 namespace vgpu::driver {
 
@@ -29,12 +28,12 @@ CUresult submit(CUstream handle, bool valid, Kind kind, HostFunction function) {
   StreamRef stream;
   if (CUresult r = find_stream(*session, context, handle, &stream); r != CUDA_SUCCESS) return r;
   if (session->hello().driver_version < kDriverVersionMin) return CUDA_ERROR_NOT_SUPPORTED;
-  if (graph::watching()) [[unlikely]] {
-    const auto taken =
-        kind == kFunction
-            ? graph::capture_host(shim::key_of(*context, stream), function.function, function.user)
-            : shim::refuse_waiting(*context, stream);  // no node for callbacks
-    if (taken) return *taken;
+  if (graph::watching()) [[unlikely]] {  // a callback becomes no node
+    const graph::StreamKey key = shim::key_of(*context, stream);
+    const auto taken = kind == kFunction
+                           ? graph::capture_host(key, function.function, function.user)
+                           : graph::capture_nothing(key);
+    if (taken.has_value()) return *taken;
   }
   function.stream = handle;
   function.context = context;

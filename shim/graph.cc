@@ -122,7 +122,13 @@ class GraphBackend final : public graph::Backend {
                            operations.operations.data(), read);
   }
 
-  CUresult check_host() override { return CUDA_ERROR_NOT_SUPPORTED; }
+  CUresult check_host() override {
+    constexpr int kDriverVersionMin = 11070;  // graphs that wait for values
+    Session* session;
+    if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
+    return session->hello().driver_version < kDriverVersionMin ? CUDA_ERROR_NOT_SUPPORTED
+                                                               : CUDA_SUCCESS;
+  }
 
   CUresult allocate(CUcontext handle, size_t bytes, CUdeviceptr* address) override {
     Session* session;

@@ -20,6 +20,7 @@ struct Target {
   bool node_priority;
   protocol::GraphNodeHeader* header;
   std::vector<std::byte>* command;
+  std::vector<uint64_t>* functions;
 
   template <typename Args>
   void put(Op op, const Args& args, std::span<const std::byte> behind = {}) {
@@ -111,9 +112,23 @@ CUresult write(Target to, const graph::OperationsPayload& payload) {
   return CUDA_SUCCESS;
 }
 
+CUresult write(Target to, const graph::HostPayload& host) {
+  HostFunction function;
+  function.function = host.params.fn;
+  function.user = host.params.userData;
+  function.context = to.context;
+  function.repeated = true;
+  wire::HostFunctionArgs args;
+  args.call = to.session.host_calls().add(&to.session, function);
+  if (args.call == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  to.functions->push_back(args.call);
+  to.put(Op::kHostFunction, args);
+  return CUDA_SUCCESS;
+}
+
 CUresult write(const Target&, const graph::EmptyPayload&) { return CUDA_SUCCESS; }
 
-template <typename Other>  // host functions, and child graphs, which plans do not have
+template <typename Other>  // child graphs, which plans do not have
 CUresult write(const Target&, const Other&) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -122,10 +137,11 @@ CUresult write(const Target&, const Other&) {
 
 CUresult graph_command(Session& session, Context* context, const graph::Step& step,
                        const GraphStaging& staging, bool node_priority,
-                       protocol::GraphNodeHeader* header, std::vector<std::byte>* command) {
+                       protocol::GraphNodeHeader* header, std::vector<std::byte>* command,
+                       std::vector<uint64_t>* functions) {
   const graph::Payload* work = step.work();
   if (work == nullptr) return CUDA_SUCCESS;
-  const Target target{session, context, step, staging, node_priority, header, command};
+  const Target target{session, context, step, staging, node_priority, header, command, functions};
   return std::visit([&](const auto& payload) { return write(target, payload); }, *work);
 }
 

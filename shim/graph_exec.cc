@@ -17,6 +17,8 @@ namespace vgpu::shim {
 static_assert(sizeof(protocol::RecordHeader) + sizeof(wire::GraphLaunchArgs) <= 128);
 
 GraphExec::~GraphExec() {
+  if (!functions_.empty()) wait();  // what was launched still calls them
+  for (const uint64_t id : functions_) session_->host_calls().remove(id);
   if (!alive()) return;
   if (known_) {
     wire::GraphDestroyArgs args;
@@ -36,8 +38,8 @@ CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* 
   protocol::GraphNodeHeader header;
   header.number = number;
   std::vector<std::byte> command;
-  const CUresult r =
-      graph_command(*session_, context_, step, staging_, node_priority_, &header, &command);
+  const CUresult r = graph_command(*session_, context_, step, staging_, node_priority_, &header,
+                                   &command, &functions_);
   if (r != CUDA_SUCCESS) return r;
   std::span<const uint32_t> before;
   if (edges) before = step.before;

@@ -46,7 +46,8 @@ class GraphExec : public graph::ExecBackend {
   const bool node_priority_;
   bool known_ = false;  // to the worker
   GraphStaging staging_;
-  std::vector<uint64_t> recorded_;  // events
+  std::vector<uint64_t> recorded_;   // events
+  std::vector<uint64_t> functions_;  // names of host functions, those of earlier parameters too
   StreamRef last_stream_;
   uint64_t last_launch_ = 0;  // number of the newest launch
 };

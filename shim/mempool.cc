@@ -4,9 +4,9 @@
 #include <cudaProfiler.h>
 
 #include "api/default_stream.h"
+#include "api/graph/memory.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
-#include "shim/stream_table.h"
 
 namespace vgpu::driver {
 
@@ -39,6 +39,10 @@ CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream stream
   Place place;
   if (CUresult r = look_up(stream, &place); r != CUDA_SUCCESS) return r;
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching()) [[unlikely]] {
+    const auto taken = graph::capture_alloc(shim::key_of(*place.context, place.stream), bytes, out);
+    if (taken.has_value()) return *taken;
+  }
   uint64_t address = 0;
   const CUresult result = place.session->pools()->allocate(pool, bytes, place.at(), &address);
   if (result == CUDA_SUCCESS) *out = address;
@@ -82,6 +86,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   Place place;
   if (CUresult r = look_up(stream, &place); r != CUDA_SUCCESS) return r;
   if (address == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching()) [[unlikely]] {
+    const auto taken = graph::capture_free(shim::key_of(*place.context, place.stream), address);
+    if (taken.has_value()) return *taken;
+  }
+  if (const auto freed = graph::free_memory(address)) return *freed;
   if (place.session->pools()->free(address, place.at())) return CUDA_SUCCESS;
   return place.session->memory().free(address);
 }

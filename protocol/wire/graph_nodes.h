@@ -16,8 +16,8 @@ inline constexpr uint16_t kGraphNodePriority = 1;  // the launch's priority coun
 
 // One node: this, `before` numbers of earlier nodes (u32), and, from the next multiple of 8 on,
 // `bytes` of the command `op` (its struct and what stands behind it; a launch, a box, a fill, an
-// event, or several StreamMemory). 0: nothing to do. The next node follows at a multiple of 8. In
-// an update `before` is 0.
+// event, a host function, or several StreamMemory). 0: nothing to do. The next node follows at a
+// multiple of 8. In an update `before` is 0.
 struct GraphNodeHeader {
   uint32_t number = 0;
   uint16_t op = 0;

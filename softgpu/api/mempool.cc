@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/graph/memory.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
@@ -42,6 +43,10 @@ CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle
   if (const CUresult result = look_up(handle, &context, &stream); result != CUDA_SUCCESS)
     return result;
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching()) [[unlikely]] {
+    if (const auto taken = graph::capture_alloc(softgpu::key_of(*stream), bytes, out))
+      return *taken;
+  }
   uint64_t address = 0;
   const CUresult result = pools()->allocate(pool, bytes, DevicePools::place(*stream), &address);
   if (result == CUDA_SUCCESS) *out = address;
@@ -84,6 +89,10 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   if (const CUresult result = look_up(handle, &context, &stream); result != CUDA_SUCCESS)
     return result;
   if (address == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (graph::watching()) [[unlikely]] {
+    if (const auto taken = graph::capture_free(softgpu::key_of(*stream), address)) return *taken;
+  }
+  if (const auto freed = graph::free_memory(address)) return *freed;
   const auto range = context->device().memory().find(address);
   if (!range.has_value() || range->base != address) return CUDA_ERROR_INVALID_VALUE;
   // Memory of cuMemAlloc may be freed in a stream's order too; it is, by waiting.
