@@ -31,8 +31,7 @@ struct Place {
 CUresult look_up(CUstream stream, Place* place) {
   if (CUresult r = enter(&place->session, &place->context); r != CUDA_SUCCESS) return r;
   if (stream == nullptr) stream = default_stream();
-  const CUresult result = find_any_stream(*place->session, stream, &place->stream, &place->context);
-  return result != CUDA_SUCCESS ? result : shim::check_stream_use(*place->context, place->stream);
+  return find_any_stream(*place->session, stream, &place->stream, &place->context);
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream stream) {

@@ -146,6 +146,14 @@ std::optional<CUresult> capture_operations(const StreamKey& stream, unsigned cou
                  [](OperationsPayload* p) { return backend().check_operations(*p); });
 }
 
+std::optional<CUresult> capture_nothing(const StreamKey& stream) {
+  std::lock_guard lock(Model::instance().mutex);
+  CapturedStream* found = nullptr;
+  if (const auto r = look_up(stream, &found); r.has_value() || found == nullptr) return r;
+  found->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, bool external) {
   if (external) {
     return capture(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, EventPayload{event},

@@ -33,6 +33,7 @@ std::optional<CUresult> capture_fill(const StreamKey& stream,
 std::optional<CUresult> capture_host(const StreamKey& stream, CUhostFn function, void* user);
 std::optional<CUresult> capture_operations(const StreamKey& stream, unsigned count,
                                            const CUstreamBatchMemOpParams* params, unsigned flags);
+std::optional<CUresult> capture_nothing(const StreamKey& stream);  // what cannot be a node
 std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, bool external);
 std::optional<CUresult> capture_wait(const StreamKey& stream, CUevent event, bool external);
 std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes, CUdeviceptr* address);

@@ -3,8 +3,6 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
-#include <optional>
-
 #include "api/callback_scope.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
@@ -13,17 +11,19 @@
 namespace vgpu::driver {
 namespace {
 
-// Gives the stream a command for its host engine, unless `captured` takes it for a graph.
-template <typename Captured>
+// Gives the stream a command for its host engine.
 CUresult submit(CUstream handle, bool valid, std::unique_ptr<softgpu::Command> command,
-                Captured&& captured) {
+                CUhostFn function, void* user) {
   softgpu::Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
   if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  if (graph::watching()) [[unlikely]] {
-    if (const auto taken = captured(softgpu::key_of(*stream))) return *taken;
+  if (graph::watching()) [[unlikely]] {  // a callback becomes no node
+    const auto taken = function != nullptr
+                           ? graph::capture_host(softgpu::key_of(*stream), function, user)
+                           : graph::capture_nothing(softgpu::key_of(*stream));
+    if (taken.has_value()) return *taken;
   }
   command->kind = softgpu::CommandKind::kHost;
   context->device().management().submit(stream->queue, std::move(command));
@@ -38,9 +38,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
     const HostFunctionScope scope;
     function(user);
   };
-  return submit(
-      handle, function != nullptr, std::move(command),
-      [=](const graph::StreamKey& stream) { return graph::capture_host(stream, function, user); });
+  return submit(handle, function != nullptr, std::move(command), function, user);
 }
 
 // Unlike a host function it is called in a broken context too, and told so.
@@ -56,11 +54,7 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
     const HostFunctionScope scope;
     callback(handle, status, user);
   };
-  return submit(handle, callback != nullptr && flags == 0, std::move(command),
-                [](const graph::StreamKey& stream) -> std::optional<CUresult> {
-                  const CUresult result = graph::check_stream_use(stream);  // no node for these
-                  return result != CUDA_SUCCESS ? std::optional(result) : std::nullopt;
-                });
+  return submit(handle, callback != nullptr && flags == 0, std::move(command), nullptr, nullptr);
 }
 
 }  // namespace vgpu::driver

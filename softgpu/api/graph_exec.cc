@@ -134,6 +134,7 @@ CUresult GraphExec::launch(CUstream handle) {
   }
   auto begin = std::make_unique<Command>();
   begin->kind = CommandKind::kGraph;
+  begin->always = true;  // others wait for the graph's end
   begin->work = [flight] { take_apart(*flight); };
   if (last_ != nullptr) begin->waits.push_back(last_);
   auto end = std::make_unique<Command>();

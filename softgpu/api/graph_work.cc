@@ -86,9 +86,8 @@ CUresult make(Context& context, const graph::FillPayload& fill, bool, GraphWork*
 CUresult make(Context&, const graph::HostPayload& host, bool, GraphWork* work) {
   work->submit = [params = host.params](Submission to) {
     submit_run(std::move(to), CommandKind::kHost, [params] {
-      inside_host_function = true;
+      const HostFunctionScope scope;
       params.fn(params.userData);
-      inside_host_function = false;
     });
   };
   return CUDA_SUCCESS;

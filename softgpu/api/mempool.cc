@@ -30,11 +30,7 @@ CUresult look_up(CUstream handle, Context** context, std::shared_ptr<Stream>* st
   if (const CUresult result = enter(context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(**context, handle);
   if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult r = has_pools((*stream)->context->device().config().ordinal);
-      r != CUDA_SUCCESS) {
-    return r;
-  }
-  return softgpu::check_stream_use(**stream);
+  return has_pools((*stream)->context->device().config().ordinal);
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle) {

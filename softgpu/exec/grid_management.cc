@@ -110,9 +110,7 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
 // True when an engine runs it (or has taken it); false when it is complete already.
 bool GridManagement::run_ahead(Command* command) {
   if (command->kind == CommandKind::kMarker) return false;
-  // A graph takes itself apart in any case, as others wait for its end.
-  const bool always = command->always || command->kind == CommandKind::kGraph;
-  if (command->queue->channel->sticky() != CUDA_SUCCESS && !always) return false;
+  if (command->queue->channel->sticky() != CUDA_SUCCESS && !command->always) return false;
   switch (command->kind) {
     case CommandKind::kGrid:
       if (watchdog_ != nullptr) watchdog_->watch(command->grid.get());

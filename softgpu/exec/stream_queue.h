@@ -37,7 +37,7 @@ struct Command {
   uint64_t ordinal = 0;
   StreamQueue* queue = nullptr;
   std::unique_ptr<Grid> grid;          // kGrid
-  std::function<void()> work;          // kCopy, kHost; kGraph: runs even after a fault
+  std::function<void()> work;          // kCopy, kHost, kGraph
   std::function<bool()> ready;         // kWatch: asked over and over until it is true
   std::shared_ptr<EventPoint> record;  // kMarker: reached when this is
   std::vector<std::shared_ptr<EventPoint>> waits;
