@@ -21,7 +21,7 @@ PACKAGES = [
     "cupy-cuda13x==14.2.0", "nvidia-nvvm==13.0.88", "nvidia-cuda-nvrtc==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
 ]
-SECONDS_MAX = 500
+SECONDS_MAX = 800
 EXIT_SKIPPED = 77
 NO_NETWORK = re.compile(r"connection broken by|Max retries exceeded|name resolution|timed out|"
                         r"Connection(Error|Refused|Reset)|Network is unreachable")
@@ -30,8 +30,8 @@ NO_NETWORK = re.compile(r"connection broken by|Max retries exceeded|name resolut
 def install(folder):
     """What pip says when it fails, else nothing."""
     command = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps",
-               "--disable-pip-version-check", "--only-binary", ":all:", "--retries", "1",
-               "--timeout", "20", *PACKAGES]
+               "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:",
+               "--retries", "1", "--timeout", "20", *PACKAGES]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=SECONDS_MAX, check=False)
