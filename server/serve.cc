@@ -47,7 +47,10 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
     (void)session.release();
     return end;
   }
-  session->release_all();
+  if (!session->release_all()) {  // the process ends, and the driver still runs what it was given
+    (void)session.release();
+    return end;
+  }
   session.reset();
   (void)driver->cuCtxSetCurrent(device->primary());
   (void)driver->cuCtxSynchronize();

@@ -62,7 +62,7 @@ Session::~Session() {
   pool_.stop();
 }
 
-void Session::release_all() {
+bool Session::release_all() {
   host_calls_.stop();  // or streams would wait for a guest that is gone
   lanes_.drain();
   lanes_.stop();
@@ -73,8 +73,12 @@ void Session::release_all() {
   slab_sequence_ = 0;
   soon_.clear();
   for (Context& context : contexts_) {
-    if (!context.alive() || bind(&context) != CUDA_SUCCESS) continue;
-    (void)driver().cuCtxSynchronize();
+    if (!context.alive()) continue;
+    CUresult result = bind(&context);
+    const bool bound = result == CUDA_SUCCESS;
+    if (bound) result = driver().cuCtxSynchronize();
+    if (result == CUDA_ERROR_DEINITIALIZED) return false;
+    if (!bound) continue;
     Remains remains = take_from(&context);
     destroy_remains(&remains);
     context.orphans.clear();
@@ -95,6 +99,7 @@ void Session::release_all() {
   bound_ = nullptr;
   (void)driver().cuCtxSetCurrent(config_.primary);
   host_calls_.release_all(driver());
+  return true;
 }
 
 SessionEnd Session::run() {

@@ -75,8 +75,9 @@ class Session {
   const std::string& reason() const { return reason_; }
 
   // After run(): waits for everything that still waits for the device, and gives back what the
-  // guest has made. For a session whose process goes on; a worker's process just ends.
-  void release_all();
+  // guest has made. For a session whose process goes on; a worker's process just ends. False when
+  // the driver is shutting down and may still use what is the session's.
+  [[nodiscard]] bool release_all();
 
   // --- for the generated dispatch and the handlers; all return whether the session goes on
   bool malformed(const Record& record, const char* what);
