@@ -55,6 +55,7 @@ CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait w
   if ((wait == Wait::kYes || bytes <= kInlineBytesMax) &&
       management.nothing_before(*stream->queue)) {
     work();
+    if (wait == Wait::kYes) context.output().flush();
     return CUDA_SUCCESS;
   }
   auto command = std::make_unique<Command>();
