@@ -33,8 +33,8 @@ bool ManagedVariables::make(Device& device, const Program& program,
     const uint64_t offset = round_up(end, std::max<uint64_t>(each.align, kAlignment));
     end = offset + std::max<uint64_t>(each.bytes, 1);
     (*out)->variables_[each.name] = {address + offset, each.bytes};
-    std::memcpy(reinterpret_cast<void*>(address + offset), each.init.data(),
-                std::min<uint64_t>(each.init.size(), each.bytes));
+    std::copy_n(each.init.data(), std::min<uint64_t>(each.init.size(), each.bytes),
+                reinterpret_cast<uint8_t*>(address + offset));
   }
   return true;
 }

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 // Work is done at once, but a stream stays busy for MEMORY_DRIVER_BUSY_MS after each piece, so that
 // whoever waits really waits. MEMORY_DRIVER_NOVMM=1: no virtual memory management.
@@ -122,11 +124,20 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return wait_until(stream_of(stream)->busy_until);
 }
 EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return CUDA_SUCCESS; }
+// As a driver's, events go with their context when nobody destroys them: they are kept here.
+std::mutex events_mutex;
+std::set<FakeEvent*>& events() {
+  static auto* const all = new std::set<FakeEvent*>;
+  return *all;
+}
 EXPORT CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = reinterpret_cast<CUevent>(new FakeEvent);
+  std::lock_guard lock(events_mutex);
+  *event = reinterpret_cast<CUevent>(*events().insert(new FakeEvent).first);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+  std::lock_guard lock(events_mutex);
+  events().erase(reinterpret_cast<FakeEvent*>(event));
   delete reinterpret_cast<FakeEvent*>(event);
   return CUDA_SUCCESS;
 }
