@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softgpu/ptx/operand_counts.h"
 #include "softgpu/ptx/parser.h"
 
 namespace vgpu::softgpu::ptx {
@@ -225,6 +226,8 @@ void Parser::instruction() {
     while (accept(","));
   }
   expect(";");
+  if (in.operands.size() < least_operands(in.opcode))
+    return fail_at(at, "'" + text + "' has too few operands");
   name_carry(&in);
   function_->body.push_back(std::move(in));
 }

@@ -154,6 +154,16 @@ TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
   }
 }
 
+TEST(Kernels, TooFewOperandsAreRefused) {
+  for (const char* text : {"add.u32 %r1, %r2;", "mad.lo.s32 %r1, %r2, %r3;", "mov.u32 %r1;",
+                           "shl.b32 %r1;", "@%p1 bra;", "setp.eq.u32 %p1;", "ld.global.u32 %r1;"}) {
+    std::string error;
+    const std::string body = std::string(".reg .pred %p<2>;\n") + text;
+    EXPECT_FALSE(runs(body, &error)) << text;
+    EXPECT_NE(error.find("has too few operands"), std::string::npos) << text << " " << error;
+  }
+}
+
 TEST(Kernels, NothingRunsBehindATrap) {
   for (const char* text : {"trap;\nmov.u32 %r1, 5;", "brkpt;\nmov.u32 %r1, 5;"}) {
     std::string error;

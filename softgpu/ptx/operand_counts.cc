@@ -1,0 +1,38 @@
+// From the tables of the PTX manual.
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/ptx/operand_counts.h"
+
+#include <map>
+
+namespace vgpu::softgpu::ptx {
+
+size_t least_operands(const std::string& opcode) {
+  static const std::map<size_t, const char*> kOpcodes = {
+      {1, " bra "},
+      {2,
+       " mov ld st ldu cvt cvta abs neg not cnot popc clz brev bfind isspacep rcp sqrt rsqrt sin "
+       "cos "
+       "ex2 lg2 tanh testp red vote brx "},
+      {3,
+       " add sub addc subc mul mul24 div rem min max and or xor shl shr setp set copysign atom "
+       "match "
+       "redux szext bmsk "},
+      {4, " mad madc mad24 fma sad selp slct bfe shf prmt dp4a dp2a shfl fns "},
+      {5, " lop3 bfi "}};
+  static const auto* const counts = [] {
+    auto* all = new std::map<std::string, size_t>;
+    for (const auto& [count, text] : kOpcodes) {
+      const std::string words = text;
+      for (size_t at = 1; at < words.size();) {
+        const size_t end = words.find(' ', at);
+        (*all)[words.substr(at, end - at)] = count;
+        at = end + 1;
+      }
+    }
+    return all;
+  }();
+  const auto found = counts->find(opcode);
+  return found == counts->end() ? 0 : found->second;
+}
+
+}  // namespace vgpu::softgpu::ptx
