@@ -51,7 +51,7 @@ bool may_print(const DriverTable& driver, const std::vector<uint8_t>& bytes) {
   CUdevice device = 0;
   int major = 0, minor = 0;
   std::vector<cudart::Image> images;
-  if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+  if (driver.cuCtxGetDevice == nullptr || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
       driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) !=
           CUDA_SUCCESS ||
       driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) !=

@@ -9,6 +9,8 @@ namespace vgpu::softgpu {
 using llvm::BasicBlock;
 
 namespace {
+// The frame of so few is a small part of an SM's stack, whatever they spill.
+constexpr size_t kProbedInstructions = 1000;
 // More candidates than this are looked through in one place of the function: else code would grow
 // with the square of the blocks.
 constexpr size_t kNarrow = 5;
@@ -18,7 +20,10 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   llvm::Type* ptr = llvm::PointerType::get(context_, 0);
   auto* type = llvm::FunctionType::get(int_type(32), {ptr}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
-  function_->addFnAttr("probe-stack", "inline-asm");  // an overflow hits the guard page
+  // Looks at each page of its frame, so that an overflow hits the guard page. That costs.
+  size_t instructions = 0;
+  for (const Block& block : kernel_.blocks) instructions += block.code.size();
+  if (instructions > kProbedInstructions) function_->addFnAttr("probe-stack", "inline-asm");
   warp_ = function_->getArg(0);
   auto* entry = BasicBlock::Create(context_, "entry", function_);
   b_.SetInsertPoint(entry);

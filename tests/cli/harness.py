@@ -24,10 +24,10 @@ def environment(**more):
     return env
 
 
-def vgpu(*arguments, program=VGPU, **more):
+def vgpu(*arguments, program=VGPU, seconds=HANG_SECONDS, **more):
     """Runs vgpu to its end: returncode (-N = signal N), stdout, stderr."""
     return subprocess.run([program, *arguments], env=environment(**more), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_SECONDS)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
 
 
 def until(condition, what):
