@@ -83,6 +83,12 @@ inline constexpr uint64_t kHostRangeBytes = uint64_t{1} << 40;
 inline constexpr int64_t kSpinNsStart = 20'000;
 inline constexpr int64_t kSpinNsMax = 50'000;  // longer spins buy nothing but CPU time (measured)
 inline constexpr int64_t kSpinNsMin = 1'000;
+// After so many records in a row that want no answer, a worker that has caught up leaves the ring
+// alone for this long: each look at it takes the line away that the guest writes next.
+inline constexpr uint32_t kBurstRecords = 8;
+inline constexpr int64_t kBurstPauseNs = 500;
+// How far ahead of its tail a guest asks for the ring's lines, which the worker read a lap ago.
+inline constexpr uint64_t kPrefetchBytes = 1024;
 
 }  // namespace vgpu::protocol
 

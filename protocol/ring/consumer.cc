@@ -75,6 +75,7 @@ PeekResult Consumer::peek(Record* record) {
     record->body = {scratch_->bytes, body_bytes};
     record->sequence = sequence_ + 1;
     peeked_ = header.bytes;
+    answered_ = header.reply != kNoReply;
     return PeekResult::kRecord;
   }
 }
@@ -84,6 +85,7 @@ void Consumer::release() {
   head_ += peeked_;
   peeked_ = 0;
   ++sequence_;
+  burst_ = answered_ ? 0 : burst_ + 1;
   // In batches: each publication costs a fence, and the guest looks only when its ring is full.
   if (head_ - head_published_ >= ring_bytes_ / 8) publish_head();
 }
@@ -100,6 +102,9 @@ void Consumer::publish_head() {
 WaitResult Consumer::wait(int64_t timeout_ns) {
   publish_head();
   publish_cpu(&header_->head.cpu);
+  const uint32_t peer = header_->tail.cpu.load(std::memory_order_relaxed);
+  if (burst_ >= kBurstRecords && spin_.budget_ns(peer) != 0) pause_for(kBurstPauseNs);
+  burst_ = 0;
   return wait_for(&header_->consumer_sleep.sleeping, &spin_, header_->tail.cpu, dead_, timeout_ns,
                   [&] {
                     return header_->tail.position.load(std::memory_order_acquire) != tail_seen_ ||

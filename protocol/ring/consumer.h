@@ -37,7 +37,7 @@ class Consumer {
   void release();
 
   // Waits until something is published, mark_dead(), or timeout_ns (< 0: no limit). Idle costs no
-  // CPU.
+  // CPU. In a burst of records that nobody waits for it takes at least kBurstPauseNs.
   WaitResult wait(int64_t timeout_ns = -1);
 
   // Sequence number of the newest record released; 0 before the first.
@@ -65,7 +65,9 @@ class Consumer {
   uint64_t head_published_ = 0;
   uint64_t tail_seen_ = 0;  // last tail that was read and checked
   uint64_t sequence_ = 0;
-  uint32_t peeked_ = 0;  // bytes of the record that release() gives back
+  uint32_t peeked_ = 0;    // bytes of the record that release() gives back
+  bool answered_ = false;  // it wants an answer
+  uint32_t burst_ = 0;     // records released since the last wait or answer
   Status error_;
   SpinBudget spin_;
   std::atomic<bool> dead_{false};

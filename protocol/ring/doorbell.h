@@ -67,6 +67,22 @@ inline void cpu_pause() {
 #endif
 }
 
+// Leaves shared lines alone for `ns` nanoseconds without giving up the CPU.
+inline void pause_for(int64_t ns) {
+  for (const int64_t end = now_ns() + ns; now_ns() < end;) cpu_pause();
+}
+
+// Asks for the line at `place` to be written to soon, without waiting for it.
+inline void prefetch_for_write(const void* place) {
+#if defined(__x86_64__)
+  // The builtin only reads ahead unless the compiler may assume an instruction that older CPUs
+  // ignore.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(place)));
+#else
+  __builtin_prefetch(place, 1);
+#endif
+}
+
 // Rings: call after the release store that makes the condition true. One load when nobody sleeps.
 //   ringer:  store condition (release); fence; load sleeping
 //   sleeper: store sleeping;            fence; load condition

@@ -51,6 +51,8 @@ class Producer {
   uint64_t commit_quietly() {
     tail_ += reserved_;
     reserved_ = 0;
+    prefetch_for_write(ring_ + ((tail_ + kPrefetchBytes) & mask_));
+    prefetch_for_write(ring_ + ((tail_ + kPrefetchBytes + kCacheLineBytes) & mask_));
     return ++sequence_;
   }
 
