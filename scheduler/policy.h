@@ -5,24 +5,36 @@
 
 #include <cstdint>
 
+#include "scheduler/share.h"
+
 namespace vgpu::scheduler {
 
-// One piece of work as a policy sees it. No policy knows CUDA, time or I/O: all come as numbers.
+inline constexpr uint64_t kNever = UINT64_MAX;
+
+// One piece of work as a policy sees it. No policy knows CUDA or I/O: all come as numbers.
 struct Work {
   uint64_t client = 0;    // whose work it is
   uint64_t sequence = 0;  // its place in the client's own order; rises by any step
   uint64_t cost = 0;      // estimate, in nanoseconds of device time
+  Engine engine = Engine::kCompute;
 };
 
-// Decides on work in the order in which it is offered. Not thread-safe: the owner calls it from one
-// thread or under its own lock. Every admitted work is finished exactly once.
+// Decides on work in the order in which it is offered; a client offers the oldest piece that it has
+// for an engine. Times are nanoseconds of any clock that does not run backwards. Not thread-safe:
+// the owner calls it from one thread or under its own lock. Every admitted work is finished exactly
+// once.
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Whether `work` may start now. False: offer it again after the next finish().
-  virtual bool admit(const Work& work) = 0;
+  // Whether `work` may start now. False: it waits, and is offered again after the next finish(),
+  // withdraw() or retry_at().
+  virtual bool admit(const Work& work, uint64_t now) = 0;
   // Work that was admitted is past; `measured` is what it really cost (0 = not known).
-  virtual void finish(const Work& work, uint64_t measured) = 0;
+  virtual void finish(const Work& work, uint64_t measured, uint64_t now) = 0;
+  // Work of `client` that waits will not be offered again: it went away, or is silent.
+  virtual void withdraw(uint64_t client, uint64_t now) = 0;
+  // When waiting work may start although nothing finishes before; kNever: not by time alone.
+  virtual uint64_t retry_at(uint64_t now) const = 0;
 };
 
 }  // namespace vgpu::scheduler

@@ -20,7 +20,7 @@ class Admission {
  public:
   void admit(uint64_t cost) {
     const scheduler::Work work{0, ++sequence_, cost};
-    if (policy_.admit(work)) policy_.finish(work, 0);
+    if (policy_.admit(work, 0)) policy_.finish(work, 0, 0);
     cost_total_ += cost;
   }
   uint64_t pieces() const { return sequence_; }

@@ -1,0 +1,95 @@
+// Start-time fair queueing on one engine: classes, weights, caps, a bounded window.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SCHEDULER_FAIR_QUEUE_H_
+#define VGPU_SCHEDULER_FAIR_QUEUE_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "scheduler/policy.h"
+#include "scheduler/token_bucket.h"
+
+namespace vgpu::scheduler {
+
+struct FairLimits {
+  uint32_t window = 2;             // pieces in flight on the engine, of all clients together
+  uint32_t minimum_permille = 50;  // of the engine's time, for each class that waits
+  uint64_t burst_ns = 20'000'000;  // what a cap or a minimum may save up, in device time
+};
+
+// Serves whoever waits and has had least, in proportion to weights, measured in device time.
+//
+//   virtual time of a client   device time charged / weight; where its next piece starts
+//   virtual time of a class    start of the piece that was admitted last; never falls
+//
+// Who begins to wait starts no earlier than its class stands, so that idleness saves nothing up.
+// For two clients that wait all the time, service / weight differs by at most l1/w1 + l2/w2, l
+// being their longest pieces, and what the window holds of each (Goyal, Vin, Cheng 1996). Not
+// thread-safe.
+class FairQueue {
+ public:
+  explicit FairQueue(const FairLimits& limits) : limits_(limits) {}
+
+  // A client that was never named has the default share. Changes count from the next piece.
+  void set_share(uint64_t client, const Share& share, uint64_t now);
+  void remove(uint64_t client);
+
+  // As Policy's, for this engine's work.
+  bool admit(uint64_t client, uint64_t cost, uint64_t now);
+  void finish(uint64_t client, uint64_t cost, uint64_t measured, uint64_t now);
+  void withdraw(uint64_t client);
+  uint64_t retry_at(uint64_t now) const;
+
+  uint32_t in_flight() const { return in_flight_; }
+  // Device time charged to a client, what is in flight with its estimate; nanoseconds.
+  int64_t charged_ns(uint64_t client) const;
+
+ private:
+  struct Client {
+    Client(const Share& asked, const FairLimits& limits, uint64_t now);
+    bool capped() const { return share.cap_permille < kPermille; }
+    bool under_cap() const { return !capped() || bucket.tokens() > 0; }
+
+    Share share;
+    TokenBucket bucket;
+    int64_t virtual_start = 0;
+    int64_t charged = 0;
+    uint64_t head_cost = 0;  // estimate of what waits
+    uint32_t in_flight = 0;
+    bool waiting = false;
+    bool held = false;  // the cap has kept it back since its last piece
+  };
+  struct Class {
+    Class(const FairLimits& limits, uint64_t now)
+        : minimum(limits.minimum_permille, limits.burst_ns, now) {}
+    TokenBucket minimum;
+    int64_t virtual_time = 0;
+    uint32_t waiting = 0;
+  };
+
+  Client& client_of(uint64_t id, uint64_t now);
+  Class& class_of(const Client& client) {
+    return classes_[static_cast<uint32_t>(client.share.priority)];
+  }
+  void begin_waiting(Client* client, uint64_t now);
+  void stop_waiting(Client* client);
+  void charge(Client* client, int64_t ns);
+  void fill(uint64_t now);
+  // Who may start now; null: nobody who waits. Looked for once however many are offered.
+  Client* next(uint64_t now);
+  Client* find_next();
+  Client* first_of(uint32_t priority);
+
+  FairLimits limits_;
+  std::map<uint64_t, Client> clients_;
+  std::array<Class, kClasses> classes_{Class{limits_, 0}, Class{limits_, 0}, Class{limits_, 0},
+                                       Class{limits_, 0}};
+  uint32_t in_flight_ = 0;
+  Client* next_ = nullptr;        // answer of next() ...
+  uint64_t next_as_of_ = kNever;  // ... at this time; kNever: something has changed since
+};
+
+}  // namespace vgpu::scheduler
+
+#endif  // VGPU_SCHEDULER_FAIR_QUEUE_H_

@@ -1,0 +1,53 @@
+// The policy of the product: a fair queue for each engine of a device.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SCHEDULER_FAIR_SHARE_H_
+#define VGPU_SCHEDULER_FAIR_SHARE_H_
+
+#include <array>
+
+#include "scheduler/fair_queue.h"
+
+namespace vgpu::scheduler {
+
+// Copies and kernels do not take from each other's share: each engine has a virtual clock of its
+// own. A client's weight, class and cap hold on all of them.
+class FairShare final : public Policy {
+ public:
+  explicit FairShare(const FairLimits& limits = {})
+      : queues_{FairQueue(limits), FairQueue(limits), FairQueue(limits)} {}
+
+  // From now on; a client that was never named has the default share.
+  void set_share(uint64_t client, const Share& share, uint64_t now) {
+    for (FairQueue& queue : queues_) queue.set_share(client, share, now);
+  }
+  // The client is gone, with all that it had in flight.
+  void remove(uint64_t client) {
+    for (FairQueue& queue : queues_) queue.remove(client);
+  }
+
+  bool admit(const Work& work, uint64_t now) override {
+    return of(work.engine).admit(work.client, work.cost, now);
+  }
+  void finish(const Work& work, uint64_t measured, uint64_t now) override {
+    of(work.engine).finish(work.client, work.cost, measured, now);
+  }
+  void withdraw(uint64_t client, uint64_t) override {
+    for (FairQueue& queue : queues_) queue.withdraw(client);
+  }
+  uint64_t retry_at(uint64_t now) const override {
+    uint64_t soonest = kNever;
+    for (const FairQueue& queue : queues_) soonest = std::min(soonest, queue.retry_at(now));
+    return soonest;
+  }
+
+  const FairQueue& queue(Engine engine) const { return queues_[static_cast<uint32_t>(engine)]; }
+
+ private:
+  FairQueue& of(Engine engine) { return queues_[static_cast<uint32_t>(engine)]; }
+
+  std::array<FairQueue, kEngines> queues_;
+};
+
+}  // namespace vgpu::scheduler
+
+#endif  // VGPU_SCHEDULER_FAIR_SHARE_H_
