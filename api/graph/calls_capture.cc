@@ -68,7 +68,7 @@ bool joined(const Captures& captures, const CapturedStream& origin) {
   return graph::all_reached(graph::nodes_of(origin.tips), tips);
 }
 
-CUresult end(const StreamKey& key, CUgraph* out, graph::DueDestructors* due) {
+CUresult end(const StreamKey& key, CUgraph* out) {
   Captures& captures = Captures::instance();
   *out = nullptr;
   const CapturedStream* found = captures.find(key);
@@ -90,7 +90,6 @@ CUresult end(const StreamKey& key, CUgraph* out, graph::DueDestructors* due) {
   if (result == CUDA_SUCCESS) {
     *out = Model::instance().handle_of(*capture->graph);
   } else if (capture->own_graph) {
-    due->drop_all(capture->graph.get());
     Model::instance().graphs.remove(capture->graph->id);
   }
   return result;
@@ -164,14 +163,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {
   StreamKey key;
   if (const CUresult r = look_up(stream, &key); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  graph::DueDestructors due;
-  CUresult result;
-  {
-    std::lock_guard lock(Model::instance().mutex);
-    result = end(key, out, &due);
-  }
-  due.call();
-  return result;
+  std::lock_guard lock(Model::instance().mutex);
+  return end(key, out);
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {

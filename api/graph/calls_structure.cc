@@ -128,15 +128,11 @@ CUresult cuGraphCreate(CUgraph* out, unsigned int flags) {
 }
 
 CUresult cuGraphDestroy(CUgraph handle) {
-  graph::DueDestructors due;
-  const CUresult result = with_graph(handle, [&](Graph& found) {
+  return with_graph(handle, [&](Graph& found) {
     if (found.parent != nullptr || found.captures != 0) return CUDA_ERROR_INVALID_VALUE;
-    due.drop_all(&found);
     Model::instance().graphs.remove(found.id);
     return CUDA_SUCCESS;
   });
-  due.call();
-  return result;
 }
 
 CUresult cuGraphClone(CUgraph* out, CUgraph original) {
@@ -144,12 +140,7 @@ CUresult cuGraphClone(CUgraph* out, CUgraph original) {
   return with_graph(original, [&](Graph& found) {
     if (graph::has_memory_nodes(found)) return CUDA_ERROR_NOT_SUPPORTED;
     std::shared_ptr<Graph> copy = graph::clone(found);
-    if (copy == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    for (const auto& [id, count] : found.user_objects) {
-      copy->user_objects[id] = count;
-      Model::instance().user_objects.find(id)->count += count;
-    }
-    return publish(std::move(copy), out);
+    return copy == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : publish(std::move(copy), out);
   });
 }
 

@@ -51,15 +51,11 @@ CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count) {
 
 CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count) {
   if (const CUresult r = graph::backend().ready(); r != CUDA_SUCCESS) return r;
-  graph::DueDestructors due;
-  {
-    std::lock_guard lock(Model::instance().mutex);
-    const UserObject* object = find(handle);
-    if (object == nullptr || !valid_count(count) || count > object->count)
-      return CUDA_ERROR_INVALID_VALUE;
-    due.drop(Model::instance().id(handle), count);
-  }
-  due.call();
+  std::lock_guard lock(Model::instance().mutex);
+  const UserObject* object = find(handle);
+  if (object == nullptr || !valid_count(count) || count > object->count)
+    return CUDA_ERROR_INVALID_VALUE;
+  Model::instance().release(Model::instance().id(handle), count);
   return CUDA_SUCCESS;
 }
 
@@ -82,19 +78,15 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject handle, unsigned in
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject handle, unsigned int count) {
   if (const CUresult r = graph::backend().ready(); r != CUDA_SUCCESS) return r;
   Model& model = Model::instance();
-  graph::DueDestructors due;
-  {
-    std::lock_guard lock(model.mutex);
-    Graph* found = model.find_graph(graph);
-    const uint64_t id = model.id(handle);
-    if (found == nullptr || !valid_count(count)) return CUDA_ERROR_INVALID_VALUE;
-    const auto held = found->user_objects.find(id);
-    if (held == found->user_objects.end() || held->second < count) return CUDA_ERROR_INVALID_VALUE;
-    held->second -= count;
-    if (held->second == 0) found->user_objects.erase(held);
-    due.drop(id, count);
-  }
-  due.call();
+  std::lock_guard lock(model.mutex);
+  Graph* found = model.find_graph(graph);
+  const uint64_t id = model.id(handle);
+  if (found == nullptr || !valid_count(count)) return CUDA_ERROR_INVALID_VALUE;
+  const auto held = found->user_objects.find(id);
+  if (held == found->user_objects.end() || held->second < count) return CUDA_ERROR_INVALID_VALUE;
+  held->second -= count;
+  if (held->second == 0) found->user_objects.erase(held);
+  model.release(id, count);
   return CUDA_SUCCESS;
 }
 

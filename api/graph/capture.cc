@@ -231,10 +231,8 @@ std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec handl
   return capture(stream, CU_GRAPH_NODE_TYPE_GRAPH, ChildPayload(), [&](ChildPayload* child) {
     const std::shared_ptr<Exec> exec = Model::instance().find_exec(handle);
     if (exec == nullptr || exec->graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    child->graph = clone(*exec->graph);
-    if (child->graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    child->graph->id = Model::instance().children.insert(child->graph.get());
-    return CUDA_SUCCESS;
+    child->graph = clone_child(*exec->graph);
+    return child->graph == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   });
 }
 

@@ -13,19 +13,6 @@ constexpr uint64_t kFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
-void keep_user_objects(Model& model, const Graph& from, Graph* to) {
-  for (const auto& [id, count] : from.user_objects) {
-    UserObject* object = model.user_objects.find(id);
-    if (object == nullptr) continue;
-    object->count += count;
-    to->user_objects[id] += count;
-  }
-  for (const auto& node : from.nodes) {
-    if (const auto* child = std::get_if<ChildPayload>(&node->payload))
-      keep_user_objects(model, *child->graph, to);
-  }
-}
-
 // A copy of the graph and its plan, under the model's lock.
 CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateResult* why) {
   const Graph* graph = model.find_graph(handle);
@@ -36,10 +23,7 @@ CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateR
   if (exec->has_memory) {
     if (const CUresult r = claim_memory(*graph); r != CUDA_SUCCESS) return r;
   }
-  if (exec->plan.make(*exec->graph)) {
-    keep_user_objects(model, *graph, exec->graph.get());
-    return CUDA_SUCCESS;
-  }
+  if (exec->plan.make(*exec->graph)) return CUDA_SUCCESS;
   disclaim_memory(*graph);
   *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   return CUDA_ERROR_INVALID_VALUE;
@@ -62,20 +46,18 @@ CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNo
     std::lock_guard lock(model.mutex);
     if (const CUresult r = take_copy(model, handle, exec.get(), why); r != CUDA_SUCCESS) return r;
     exec->id = model.execs.insert(exec);
-    if (exec->id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (exec->id == 0) {
+      disclaim_memory(*exec->graph);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
   }
   // Nobody has the handle yet, so nobody launches it.
   const CUresult made = backend().instantiate(exec->id, exec->plan, flags, &exec->back);
   if (made != CUDA_SUCCESS) {
-    DueDestructors due;
-    {
-      std::lock_guard lock(model.mutex);
-      due.drop_all(exec->graph.get());
-      disclaim_memory(*exec->graph);
-      model.execs.remove(exec->id);
-      exec->graph.reset();
-    }
-    due.call();
+    std::lock_guard lock(model.mutex);
+    disclaim_memory(*exec->graph);
+    model.execs.remove(exec->id);
+    exec->graph.reset();
     return made;
   }
   *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
@@ -93,19 +75,14 @@ CUresult destroy_exec(CUgraphExec handle) {
     // The entry goes, its id does not: the worker is told first that it is free again.
     *model.execs.find(exec->id) = nullptr;
   }
-  DueDestructors due;
-  {
-    std::lock_guard in_use(exec->mutex);
-    if (!exec->graph->user_objects.empty()) exec->back->wait();
-    exec->back.reset();
-    std::lock_guard lock(model.mutex);
-    model.execs.remove(exec->id);
-    due.drop_all(exec->graph.get());
-    disclaim_memory(*exec->graph);
-    exec->graph.reset();
-    exec->plan = {};
-  }
-  due.call();
+  std::lock_guard in_use(exec->mutex);
+  if (holds_user_objects(*exec->graph)) exec->back->wait();
+  exec->back.reset();
+  std::lock_guard lock(model.mutex);
+  model.execs.remove(exec->id);
+  disclaim_memory(*exec->graph);
+  exec->graph.reset();
+  exec->plan = {};
   return CUDA_SUCCESS;
 }
 
@@ -167,29 +144,6 @@ CUresult set_enabled(Exec& exec, CUgraphNode handle, bool enabled) {
     changed.push_back(exec.plan.place.at(node));
   }
   return exec.back->update(changed);
-}
-
-void DueDestructors::drop(uint64_t id, unsigned count) {
-  Model& model = Model::instance();
-  UserObject* object = model.user_objects.find(id);
-  if (object == nullptr) return;
-  object->count -= count;
-  if (object->count != 0) return;
-  due_.push_back(*object);
-  model.user_objects.remove(id);
-}
-
-void DueDestructors::drop_all(Graph* graph) {
-  for (const auto& [id, count] : graph->user_objects) drop(id, count);
-  graph->user_objects.clear();
-  for (const auto& node : graph->nodes) {
-    if (auto* child = std::get_if<ChildPayload>(&node->payload)) drop_all(child->graph.get());
-  }
-}
-
-void DueDestructors::call() {
-  for (const UserObject& object : due_) object.destroy(object.pointer);
-  due_.clear();
 }
 
 }  // namespace vgpu::graph

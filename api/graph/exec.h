@@ -39,14 +39,4 @@ CUresult set_enabled(Exec& exec, CUgraphNode handle, bool enabled);
 // Why a node may not go on with these parameters; SUCCESS when it may.
 CUgraphExecUpdateResult compare_payloads(const Payload& old, const Payload& fresh);
 
-// References to user objects; the destructors that are due are called by release().
-class DueDestructors {
- public:
-  void drop(uint64_t object, unsigned count);  // under the model's lock
-  void drop_all(Graph* graph);
-  void call();  // without it
- private:
-  std::vector<UserObject> due_;
-};
-
 }  // namespace vgpu::graph

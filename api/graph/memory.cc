@@ -62,7 +62,9 @@ Memory::Memory(CUcontext owner, CUdeviceptr at, size_t size)
 Memory::~Memory() {
   memories_alive.fetch_sub(1, std::memory_order_relaxed);
   reserved.fetch_sub(bytes, std::memory_order_relaxed);
-  backend().release(context, address);
+  Model& model = Model::instance();
+  std::lock_guard lock(model.mutex);
+  model.mutex.later([owner = context, at = address] { backend().release(owner, at); });
 }
 
 CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload) {

@@ -20,7 +20,7 @@ struct Memory {
   Memory(CUcontext owner, CUdeviceptr at, size_t size);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory();  // gives it back; takes no lock of the model
+  ~Memory();  // gives it back as soon as the model's lock is free
 
   const CUcontext context;
   const CUdeviceptr address;

@@ -4,8 +4,10 @@
 
 #include <cuda.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "api/graph/node.h"
 #include "base/slot_map.h"
@@ -27,11 +29,26 @@ struct UserObject {
   uint64_t count = 0;
 };
 
+// A thread may lock it again, so that a graph can end wherever its last owner lets go of it.
+class ModelMutex {
+ public:
+  void lock();
+  void unlock();
+  // While it is locked: what to do as soon as it is free, on the thread that frees it. For what
+  // may wait or is the program's.
+  void later(std::function<void()> work) { later_.push_back(std::move(work)); }
+
+ private:
+  std::recursive_mutex mutex_;
+  int depth_ = 0;
+  std::vector<std::function<void()>> later_;
+};
+
 // Never destroyed. `mutex` guards all of it and every graph; what may wait happens without it.
 struct Model {
   static Model& instance();
 
-  std::mutex mutex;
+  ModelMutex mutex;
   SlotMap<std::shared_ptr<Graph>, kGraphTag> graphs;  // null: of a parent's node
   SlotMap<Node*, kNodeTag> nodes;
   SlotMap<std::shared_ptr<Exec>, kExecTag> execs;
@@ -42,6 +59,11 @@ struct Model {
   Graph* find_graph(CUgraph handle) const;
   Node* find_node(CUgraphNode handle) const;
   std::shared_ptr<Exec> find_exec(CUgraphExec handle) const;
+
+  // False when the object is gone.
+  bool retain(uint64_t object, uint64_t count);
+  // The last reference ends the object: its destructor is called as soon as the lock is free.
+  void release(uint64_t object, uint64_t count);
 
   uint64_t bits(uint64_t id) const { return odd_handles && id != 0 ? id | 5 : id; }
   uint64_t id(const void* handle) const {

@@ -109,14 +109,14 @@ struct Graph {
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  ~Graph();  // forgets the handles of its nodes
+  ~Graph();  // takes the lock; forgets the handles of its nodes, releases its user objects
 
   uint64_t id = 0;
   uint64_t original = 0;  // the graph that this one was cloned from
   Node* parent = nullptr;
   unsigned captures = 0;                      // that still add to it
   std::vector<std::unique_ptr<Node>> nodes;   // in the order of creation
-  std::map<uint64_t, unsigned> user_objects;  // references held, by handle
+  std::map<uint64_t, uint64_t> user_objects;  // references held, by handle
 };
 
 // --- structure; the model's lock is held
@@ -128,8 +128,13 @@ bool has_edge(const Node& from, const Node& to, const CUgraphEdgeData* data = nu
 void add_edge(Node& from, Node& to, const CUgraphEdgeData& data);
 void remove_edge(Node& from, Node& to);
 void remove_node(Node& node);
-// With everything in it, also child graphs. The copy's nodes name their originals.
+// With everything in it, also child graphs, and references of its own to the user objects. The
+// copy's nodes name their originals. nullptr: no more ids.
 std::shared_ptr<Graph> clone(const Graph& graph);
+// The same, to be inside of a node: with a handle.
+std::shared_ptr<Graph> clone_child(const Graph& graph);
+// Whether it, or a graph inside of it, has references to user objects.
+bool holds_user_objects(const Graph& graph);
 // Whether `node`, or one that it depends on, is `sought`, for all of `sought`.
 bool all_reached(const std::vector<Node*>& from, const std::vector<Node*>& sought);
 

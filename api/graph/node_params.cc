@@ -20,9 +20,8 @@ CUresult read_child(const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Payload* payload
   const Graph* graph = model.find_graph(params.graph);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
-  ChildPayload child{clone(*graph)};
+  ChildPayload child{clone_child(*graph)};
   if (child.graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  child.graph->id = model.children.insert(child.graph.get());
   *payload = std::move(child);
   return CUDA_SUCCESS;
 }

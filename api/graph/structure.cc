@@ -30,10 +30,41 @@ std::shared_ptr<Exec> Model::find_exec(CUgraphExec handle) const {
   return found == nullptr ? nullptr : *found;
 }
 
+void ModelMutex::lock() {
+  mutex_.lock();
+  ++depth_;
+}
+
+void ModelMutex::unlock() {
+  std::vector<std::function<void()>> due;
+  if (--depth_ == 0) due.swap(later_);
+  mutex_.unlock();
+  for (const auto& work : due) work();
+}
+
+bool Model::retain(uint64_t object, uint64_t count) {
+  UserObject* found = user_objects.find(object);
+  if (found == nullptr) return false;
+  found->count += count;
+  return true;
+}
+
+void Model::release(uint64_t object, uint64_t count) {
+  UserObject* found = user_objects.find(object);
+  if (found == nullptr) return;
+  found->count -= std::min(count, found->count);
+  if (found->count != 0) return;
+  mutex.later([ended = *found] { ended.destroy(ended.pointer); });
+  user_objects.remove(object);
+}
+
 Graph::~Graph() {
   Model& model = Model::instance();
+  std::lock_guard lock(model.mutex);
   for (const auto& node : nodes) model.nodes.remove(node->id);
   model.children.remove(id);
+  for (const auto& [object, count] : user_objects) model.release(object, count);
+  nodes.clear();  // what is inside of them, under the lock too
 }
 
 Node* add_node(Graph& graph, CUgraphNodeType type, Payload payload,
@@ -78,12 +109,17 @@ void remove_node(Node& node) {
 
 namespace {
 
-Payload clone_payload(const Payload& payload) {
+// False: no more ids.
+bool clone_payload(const Payload& payload, Payload* copy) {
   const auto* child = std::get_if<ChildPayload>(&payload);
-  if (child == nullptr) return payload;
-  ChildPayload copy{clone(*child->graph)};
-  copy.graph->id = Model::instance().children.insert(copy.graph.get());
-  return copy;
+  if (child == nullptr) {
+    *copy = payload;
+    return true;
+  }
+  ChildPayload made{clone_child(*child->graph)};
+  const bool whole = made.graph != nullptr;
+  *copy = std::move(made);
+  return whole;
 }
 
 }  // namespace
@@ -94,16 +130,36 @@ std::shared_ptr<Graph> clone(const Graph& graph) {
   std::unordered_map<const Node*, Node*> copies;
   copies.reserve(graph.nodes.size());
   for (const auto& node : graph.nodes) {
-    Node* made = add_node(*copy, node->type, clone_payload(node->payload), {});
+    Payload payload;
+    if (!clone_payload(node->payload, &payload)) return nullptr;
+    Node* made = add_node(*copy, node->type, std::move(payload), {});
     if (made == nullptr) return nullptr;
     made->original = node->id;
+    made->enabled = node->enabled;
     copies[node.get()] = made;
   }
   for (const auto& node : graph.nodes) {
     for (const Edge& edge : node->before)
       add_edge(*copies[edge.node], *copies[node.get()], edge.data);
   }
+  for (const auto& [object, count] : graph.user_objects) {
+    if (Model::instance().retain(object, count)) copy->user_objects[object] = count;
+  }
   return copy;
+}
+
+std::shared_ptr<Graph> clone_child(const Graph& graph) {
+  std::shared_ptr<Graph> copy = clone(graph);
+  if (copy != nullptr) copy->id = Model::instance().children.insert(copy.get());
+  return copy == nullptr || copy->id == 0 ? nullptr : copy;
+}
+
+bool holds_user_objects(const Graph& graph) {
+  if (!graph.user_objects.empty()) return true;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    const auto* child = std::get_if<ChildPayload>(&node->payload);
+    return child != nullptr && holds_user_objects(*child->graph);
+  });
 }
 
 bool all_reached(const std::vector<Node*>& from, const std::vector<Node*>& sought) {

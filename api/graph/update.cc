@@ -111,13 +111,25 @@ bool same_shape(const Graph& old, const Graph& fresh, Difference* difference) {
   return true;
 }
 
-void take_payloads(const Graph& fresh, Graph* old, const Plan& plan,
+// The references of `fresh` take the place of the old ones, which go to `left`: what was launched
+// may still use those objects.
+void take_user_objects(const Graph& fresh, Graph* old, Graph* left) {
+  if (fresh.user_objects == old->user_objects) return;
+  for (const auto& [object, count] : old->user_objects) left->user_objects[object] += count;
+  old->user_objects.clear();
+  for (const auto& [object, count] : fresh.user_objects) {
+    if (Model::instance().retain(object, count)) old->user_objects[object] = count;
+  }
+}
+
+void take_payloads(const Graph& fresh, Graph* old, const Plan& plan, Graph* left,
                    std::vector<uint32_t>* changed) {
+  take_user_objects(fresh, old, left);
   for (size_t i = 0; i < old->nodes.size(); ++i) {
     Node& node = *old->nodes[i];
     if (auto* child = std::get_if<ChildPayload>(&node.payload)) {
       take_payloads(*std::get<ChildPayload>(fresh.nodes[i]->payload).graph, child->graph.get(),
-                    plan, changed);
+                    plan, left, changed);
       continue;
     }
     if (node.type == CU_GRAPH_NODE_TYPE_EMPTY) continue;
@@ -136,9 +148,10 @@ CUgraphExecUpdateResult compare_payloads(const Payload& old, const Payload& fres
 
 namespace {
 
-// The model's lock is held.
+// The model's lock is held. `left` keeps the user objects that `target` had.
 CUresult take_graph(Graph* target, const Graph& fresh, const Plan& plan,
-                    CUgraphExecUpdateResultInfo* info, std::vector<uint32_t>* changed) {
+                    CUgraphExecUpdateResultInfo* info, Graph* left,
+                    std::vector<uint32_t>* changed) {
   const Model& model = Model::instance();
   Difference difference;
   if (!same_shape(*target, fresh, &difference)) {
@@ -148,8 +161,15 @@ CUresult take_graph(Graph* target, const Graph& fresh, const Plan& plan,
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-  take_payloads(fresh, target, plan, changed);
+  take_payloads(fresh, target, plan, left, changed);
   return CUDA_SUCCESS;
+}
+
+// What launches before the change use may go when it is past.
+CUresult finish(Exec& exec, const std::vector<uint32_t>& changed, const Graph& left) {
+  const CUresult result = changed.empty() ? CUDA_SUCCESS : exec.back->update(changed);
+  if (!left.user_objects.empty()) exec.back->wait();
+  return result;
 }
 
 }  // namespace
@@ -157,6 +177,7 @@ CUresult take_graph(Graph* target, const Graph& fresh, const Plan& plan,
 CUresult update_exec(Exec& exec, CUgraph handle, CUgraphExecUpdateResultInfo* info) {
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
   Model& model = Model::instance();
+  Graph left;  // ends last
   std::vector<uint32_t> changed;
   std::lock_guard in_use(exec.mutex);
   {
@@ -164,14 +185,15 @@ CUresult update_exec(Exec& exec, CUgraph handle, CUgraphExecUpdateResultInfo* in
     const Graph* fresh = model.find_graph(handle);
     if (fresh == nullptr || fresh->captures != 0 || exec.back == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    const CUresult r = take_graph(exec.graph.get(), *fresh, exec.plan, info, &changed);
+    const CUresult r = take_graph(exec.graph.get(), *fresh, exec.plan, info, &left, &changed);
     if (r != CUDA_SUCCESS) return r;
   }
-  return changed.empty() ? CUDA_SUCCESS : exec.back->update(changed);
+  return finish(exec, changed, left);
 }
 
 CUresult update_child(Exec& exec, CUgraphNode node_handle, CUgraph handle) {
   Model& model = Model::instance();
+  Graph left;  // ends last
   std::vector<uint32_t> changed;
   std::lock_guard in_use(exec.mutex);
   {
@@ -182,10 +204,10 @@ CUresult update_child(Exec& exec, CUgraphNode node_handle, CUgraph handle) {
     if (child == nullptr || fresh == nullptr || fresh->captures != 0)
       return CUDA_ERROR_INVALID_VALUE;
     CUgraphExecUpdateResultInfo info;
-    if (take_graph(child->graph.get(), *fresh, exec.plan, &info, &changed) != CUDA_SUCCESS)
-      return CUDA_ERROR_INVALID_VALUE;
+    const CUresult r = take_graph(child->graph.get(), *fresh, exec.plan, &info, &left, &changed);
+    if (r != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   }
-  return changed.empty() ? CUDA_SUCCESS : exec.back->update(changed);
+  return finish(exec, changed, left);
 }
 
 }  // namespace vgpu::graph

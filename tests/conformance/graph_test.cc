@@ -1,4 +1,4 @@
-// Graphs as structures: nodes, edges, parameters, copies, text, user objects.
+// Graphs as structures: nodes, edges, parameters, copies, text.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fstream>
@@ -286,28 +286,6 @@ TEST_F(GraphTest, DotText) {
   ::unlink(path.c_str());
   EXPECT_CU(cuGraphDebugDotPrint(graph, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuGraphDebugDotPrint(graph, "/nowhere/at/all", 0), CUDA_ERROR_OPERATING_SYSTEM);
-}
-
-TEST_F(GraphTest, UserObjects) {
-  int ended = 0;
-  const auto end = [](void* counter) { ++*static_cast<int*>(counter); };
-  CUuserObject object = nullptr;
-  EXPECT_CU(cuUserObjectCreate(&object, &ended, end, 1, 0), CUDA_ERROR_INVALID_VALUE);
-  ASSERT_OK(cuUserObjectCreate(&object, &ended, end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-  CUgraphExec exec = nullptr;
-  {
-    GraphHandle graph;
-    add_empty(graph, {});
-    EXPECT_OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-    EXPECT_OK(cuUserObjectRetain(object, 2));
-    EXPECT_OK(cuUserObjectRelease(object, 2));
-    EXPECT_CU(cuGraphReleaseUserObject(graph, object, 2), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-  }
-  EXPECT_EQ(ended, 0);  // the executable graph keeps it
-  EXPECT_OK(cuGraphExecDestroy(exec));
-  EXPECT_EQ(ended, 1);
-  EXPECT_CU(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace
