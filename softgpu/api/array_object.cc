@@ -12,8 +12,7 @@ ArrayStorage::ArrayStorage(Context* context, uint64_t address)
     : context_(context), life_(context->life.load()), address_(address) {}
 
 std::shared_ptr<ArrayStorage> ArrayStorage::make(Context* context, uint64_t bytes) {
-  const uint64_t address =
-      context->device().memory().allocate(bytes, MemoryKind::kArray, context->id);
+  const uint64_t address = context->allocate(bytes, MemoryKind::kArray);
   if (address == 0) return nullptr;
   return std::shared_ptr<ArrayStorage>(new ArrayStorage(context, address));
 }

@@ -81,6 +81,7 @@ void Context::close() {
     per_thread.swap(per_thread_);
     legacy.swap(legacy_);
     peers_.clear();
+    later_frees_.clear();  // it goes with all other memory
   }
   // What was submitted runs to its end, and what it prints is shown; what other threads still
   // submit completes without running.
@@ -160,9 +161,45 @@ bool Context::drop_peer(uint64_t peer) {
   return peers_.erase(peer) != 0;
 }
 
+uint64_t Context::allocate(uint64_t bytes, MemoryKind kind) {
+  const uint64_t address = device_->memory().allocate(bytes, kind, id);
+  if (address != 0) return address;
+  const bool freed = free_what_is_past();
+  const bool given = Driver::instance().pools()->give_back();
+  return freed || given ? device_->memory().allocate(bytes, kind, id) : 0;
+}
+
+void Context::free_later(uint64_t address) {
+  (void)free_what_is_past();
+  const std::shared_ptr<Channel> current = channel();
+  LaterFree later{address, device_->management().pending(*current)};
+  if (later.work.empty()) {
+    device_->memory().free(address);
+    return;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (alive()) later_frees_.push_back(std::move(later));
+}
+
+bool Context::free_what_is_past() {
+  std::vector<uint64_t> past;
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::erase_if(later_frees_, [&past](const LaterFree& each) {
+    for (const auto& [queue, ordinal] : each.work) {
+      if (queue->completed.load(std::memory_order_acquire) < ordinal) return false;
+    }
+    past.push_back(each.address);
+    return true;
+  });
+  lock.unlock();
+  for (const uint64_t address : past) device_->memory().free(address);
+  return !past.empty();
+}
+
 CUresult Context::synchronise() {
   const std::shared_ptr<Channel> current = channel();
   device_->management().wait_for_all(*current);
+  (void)free_what_is_past();
   output_.flush();
   Driver::instance().pools()->synchronised();
   return current->sticky();

@@ -50,6 +50,11 @@ class Context {
   bool add_peer(uint64_t id);
   bool drop_peer(uint64_t id);
 
+  // Memory of its own. Zero when there is none, even after others have given back what they keep.
+  uint64_t allocate(uint64_t bytes, MemoryKind kind);
+  // Frees a block of it once all that is submitted now is past. Does not wait.
+  void free_later(uint64_t address);
+
   // Waits for everything submitted so far, prints what kernels wrote. Returns the sticky error.
   CUresult synchronise();
   CUresult sticky() const;
@@ -70,6 +75,12 @@ class Context {
   std::mutex primary_mutex;
 
  private:
+  struct LaterFree {
+    uint64_t address;
+    GridManagement::Pending work;  // that may use it
+  };
+  bool free_what_is_past();  // whether any was
+
   Device* const device_;
   std::atomic<bool> alive_{false};
   mutable std::mutex mutex_;
@@ -79,6 +90,7 @@ class Context {
   std::vector<std::shared_ptr<Stream>> streams_;
   std::vector<std::shared_ptr<Module>> modules_;
   std::set<uint64_t> peers_;
+  std::vector<LaterFree> later_frees_;
   KernelOutput output_;
 };
 

@@ -92,15 +92,14 @@ class GraphBackend final : public graph::Backend {
   CUresult allocate(CUcontext handle, size_t bytes, CUdeviceptr* address) override {
     const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
     if (context == nullptr || !context->alive()) return CUDA_ERROR_INVALID_CONTEXT;
-    *address = context->device().memory().allocate(bytes, MemoryKind::kDevice, context->id);
+    *address = context->allocate(bytes, MemoryKind::kDevice);
     return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   }
 
   void release(CUcontext handle, CUdeviceptr address) override {
     const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
     if (context == nullptr || !context->alive()) return;  // it went with its context
-    (void)context->synchronise();
-    context->device().memory().free(address);
+    context->free_later(address);
   }
 
   std::string kernel_name(const graph::KernelPayload& kernel) override {

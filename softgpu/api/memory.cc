@@ -20,10 +20,7 @@ constexpr size_t kPitchAlignment = 512;
 
 CUresult allocate(Context& context, CUdeviceptr* out, size_t bytes) {
   if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
-  softgpu::MemorySpace& memory = context.device().memory();
-  uint64_t address = memory.allocate(bytes, MemoryKind::kDevice, context.id);
-  if (address == 0 && softgpu::Driver::instance().pools()->give_back())
-    address = memory.allocate(bytes, MemoryKind::kDevice, context.id);
+  const uint64_t address = context.allocate(bytes, MemoryKind::kDevice);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = address;
   return CUDA_SUCCESS;

@@ -56,7 +56,7 @@ CUresult Module::place_variables(std::string* reason) {
   const uint64_t code_at = round_up(total, kCodeUnit);
   total = code_at + kCodeUnit * program_->address_taken().size();
   Device& device = context_->device();
-  if (total != 0) storage_ = device.memory().allocate(total, MemoryKind::kModule, context_->id);
+  if (total != 0) storage_ = context_->allocate(total, MemoryKind::kModule);
   if ((total != 0 && storage_ == 0) ||
       (managed_ == nullptr && !ManagedVariables::make(device, *program_, &managed_))) {
     *reason = "no device memory for the module's variables";

@@ -263,21 +263,22 @@ void GridManagement::wait_for(EventPoint& point) {
   point.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void GridManagement::wait_for_all(Channel& channel) {
-  std::vector<std::pair<std::shared_ptr<StreamQueue>, uint64_t>> pending;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto note = [&](const std::shared_ptr<StreamQueue>& queue) {
-      if (!queue->idle())
-        pending.emplace_back(queue, queue->submitted.load(std::memory_order_relaxed));
-    };
-    if (channel.legacy != nullptr) note(channel.legacy);
-    for (const auto& queue : channel.queues) note(queue);
-    for (const auto& queue : lingering_) {
-      if (queue->channel == &channel) note(queue);
-    }
+GridManagement::Pending GridManagement::pending(const Channel& channel) {
+  Pending all;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto note = [&](const std::shared_ptr<StreamQueue>& queue) {
+    if (!queue->idle()) all.emplace_back(queue, queue->submitted.load(std::memory_order_relaxed));
+  };
+  if (channel.legacy != nullptr) note(channel.legacy);
+  for (const auto& queue : channel.queues) note(queue);
+  for (const auto& queue : lingering_) {
+    if (queue->channel == &channel) note(queue);
   }
-  for (const auto& [queue, ordinal] : pending) wait_for(*queue, ordinal);
+  return all;
+}
+
+void GridManagement::wait_for_all(Channel& channel) {
+  for (const auto& [queue, ordinal] : pending(channel)) wait_for(*queue, ordinal);
 }
 
 bool GridManagement::idle(Channel& channel) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "softgpu/exec/grid.h"
@@ -35,6 +36,9 @@ class GridManagement {
   void complete(Command* command);
   // What is no command has happened: starts what waited for `point`.
   void reach(EventPoint& point);
+  // Work of the channel that is not past: queues, and the newest command of each.
+  using Pending = std::vector<std::pair<std::shared_ptr<StreamQueue>, uint64_t>>;
+  Pending pending(const Channel& channel);
   // True when a command submitted to `queue` now would start at once.
   bool nothing_before(const StreamQueue& queue) const;
   // Whether the queue's stream is idle: certainly true once its last event is seen reached.

@@ -110,6 +110,32 @@ TEST_F(GraphMemoryTest, FreedByAnotherGraph) {
   EXPECT_OK(cuStreamSynchronize(stream));
 }
 
+// Graphs end while a stream is held, and memory of theirs may be in use there.
+TEST_F(GraphMemoryTest, EndingWaitsForNoStream) {
+  CUgraph graph = nullptr;
+  ASSERT_OK(cuGraphCreate(&graph, 0));
+  CUdeviceptr address = 0;
+  add_alloc(graph, 512, &address);
+  CUgraphExec exec = nullptr;
+  ASSERT_OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  const Stream stream;
+  const Words out(128);
+  CUdeviceptr other = 0;
+  {
+    Gate gate(function("gate"), stream);
+    EXPECT_OK(cuGraphLaunch(exec, stream));
+    EXPECT_OK(cuMemsetD32Async(address, 6, 128, stream));
+    EXPECT_OK(cuMemcpyDtoDAsync_v2(out.at(), address, 512, stream));
+    EXPECT_OK(cuMemFreeAsync(address, stream));
+    EXPECT_OK(cuGraphExecDestroy(exec));
+    EXPECT_OK(cuGraphDestroy(graph));
+    EXPECT_OK(cuMemAlloc_v2(&other, 512));
+    EXPECT_NE(other, address);
+  }
+  EXPECT_OK(cuMemFree_v2(other));
+  EXPECT_EQ(out.read(), std::vector<uint32_t>(128, 6));
+}
+
 TEST_F(GraphMemoryTest, WhatIsNotAllowed) {
   GraphHandle graph, parent;
   CUdeviceptr address = 0;
