@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/graph/capture_state.h"
+#include "api/graph/memory.h"
 
 namespace vgpu::graph {
 namespace {
@@ -101,6 +102,7 @@ void forget_event(CUevent event) {
 }
 
 void forget_context(CUcontext context) {
+  forget_memory_of(context);
   if (!watching()) return;
   std::lock_guard lock(Model::instance().mutex);
   Captures& captures = Captures::instance();

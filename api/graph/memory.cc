@@ -14,7 +14,7 @@ namespace {
 
 struct Memories {
   std::mutex all_mutex;
-  std::map<CUdeviceptr, std::weak_ptr<Memory>> all;     // some of them gone; under all_mutex
+  std::map<CUdeviceptr, std::weak_ptr<Memory>> all;     // some expired; under all_mutex
   std::map<CUdeviceptr, std::shared_ptr<Memory>> live;  // launched, and not freed since
   uint64_t used = 0, used_high = 0;
 
@@ -64,7 +64,7 @@ Memory::~Memory() {
   reserved.fetch_sub(bytes, std::memory_order_relaxed);
   Model& model = Model::instance();
   std::lock_guard lock(model.mutex);
-  model.mutex.later([owner = context, at = address] { backend().release(owner, at); });
+  if (!gone) model.mutex.later([owner = context, at = address] { backend().release(owner, at); });
 }
 
 CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload) {
@@ -154,6 +154,21 @@ std::optional<CUresult> free_memory(CUdeviceptr address) {
   if (memory == nullptr) return std::nullopt;
   std::lock_guard lock(Model::instance().mutex);
   return Memories::instance().end(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void forget_memory_of(CUcontext context) {
+  if (memories_alive.load(std::memory_order_relaxed) == 0) return;
+  Memories& memories = Memories::instance();
+  std::lock_guard lock(Model::instance().mutex);
+  std::lock_guard lock_all(memories.all_mutex);
+  std::erase_if(memories.all, [&](const auto& each) {
+    const std::shared_ptr<Memory> memory = each.second.lock();
+    if (memory == nullptr) return true;
+    if (memory->context != context) return false;
+    memory->gone = true;
+    (void)memories.end(memory->address);
+    return true;
+  });
 }
 
 CUresult memory_attribute(CUgraphMem_attribute which, uint64_t* value) {

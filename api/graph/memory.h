@@ -20,7 +20,7 @@ struct Memory {
   Memory(CUcontext owner, CUdeviceptr at, size_t size);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory();  // gives it back as soon as the model's lock is free
+  ~Memory();  // gives it back, unless it is gone, as soon as the model's lock is free
 
   const CUcontext context;
   const CUdeviceptr address;
@@ -28,6 +28,7 @@ struct Memory {
   // Under the model's lock.
   bool has_free_node = false;  // a node somewhere frees it
   bool instantiated = false;   // an executable graph has the node that allocates it
+  bool gone = false;           // with its context
 };
 
 // Blocks that there are. relaxed: who frees one was told of it.
@@ -53,6 +54,9 @@ CUresult allocate_for_launch(const Exec& exec);
 // launch; INVALID_VALUE when no launch has left it allocated. Nothing: it is no graph's. Takes the
 // lock.
 std::optional<CUresult> free_memory(CUdeviceptr address);
+
+// A context ends, and all of its memory with it: the addresses may be others' from now on.
+void forget_memory_of(CUcontext context);
 
 // cuDeviceGetGraphMemAttribute and cuDeviceSetGraphMemAttribute.
 CUresult memory_attribute(CUgraphMem_attribute which, uint64_t* value);

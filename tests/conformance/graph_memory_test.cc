@@ -136,6 +136,48 @@ TEST_F(GraphMemoryTest, EndingWaitsForNoStream) {
   EXPECT_EQ(out.read(), std::vector<uint32_t>(128, 6));
 }
 
+TEST_F(GraphMemoryTest, EndsWithItsContext) {
+  EXPECT_EQ(run_in_fresh_process("GraphMemoryChildTest.DISABLED_EndsWithItsContext"), 0);
+}
+
+// What is allocated at the same address afterwards is no graph's.
+TEST(GraphMemoryChildTest, DISABLED_EndsWithItsContext) {
+  CUcontext context = nullptr;
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  CUgraph graph = nullptr, kept = nullptr;
+  CUgraphExec exec = nullptr;
+  for (CUgraph* each : {&graph, &kept}) {
+    ASSERT_OK(cuGraphCreate(each, 0));
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = 512;
+    CUgraphNode node = nullptr;
+    ASSERT_OK(cuGraphAddMemAllocNode(&node, *each, nullptr, 0, &params));
+  }
+  ASSERT_OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  ASSERT_OK(cuGraphLaunch(exec, nullptr));  // leaves it allocated
+  ASSERT_OK(cuDevicePrimaryCtxReset_v2(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  CUdeviceptr blocks[4] = {};
+  for (CUdeviceptr& block : blocks) ASSERT_OK(cuMemAlloc_v2(&block, 512));
+  EXPECT_OK(cuGraphExecDestroy(exec));
+  EXPECT_OK(cuGraphDestroy(graph));
+  uint64_t used = 99;
+  EXPECT_OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT_EQ(used, 0U);
+  for (const CUdeviceptr block : blocks) {
+    EXPECT_OK(cuMemsetD32_v2(block, 1, 128));
+    EXPECT_OK(cuMemFree_v2(block));
+    EXPECT_CU(cuMemFree_v2(block), CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_OK(cuGraphDestroy(kept));
+  EXPECT_OK(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 TEST_F(GraphMemoryTest, WhatIsNotAllowed) {
   GraphHandle graph, parent;
   CUdeviceptr address = 0;
