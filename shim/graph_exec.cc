@@ -102,7 +102,7 @@ CUresult GraphExec::launch(CUstream handle) {
   const uint64_t number = session->post(context_, Op::kGraphLaunch, args, {}, &stream);
   if (number == 0) return session->lost();
   for (const uint64_t id : recorded_) {
-    if (Event* event = session->events.find(id)) Progress::raise(event->recorded, number);
+    if (Event* event = session->events.find(id)) event->set_recorded(0, number);
   }
   last_stream_ = stream;
   last_launch_ = number;

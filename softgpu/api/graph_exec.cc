@@ -131,6 +131,7 @@ CUresult GraphExec::launch(CUstream handle) {
     flight->records[i] = point;
     std::lock_guard<std::mutex> lock(work.recorded->mutex);
     work.recorded->point = std::move(point);
+    work.recorded->stream_id = work.recorded->ordinal = 0;
   }
   auto begin = std::make_unique<Command>();
   begin->kind = CommandKind::kGraph;

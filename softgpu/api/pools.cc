@@ -36,7 +36,7 @@ void DevicePools::note_wait(const Stream& stream, Event& event) {
   std::unique_lock<std::mutex> lock(event.mutex);
   const uint64_t recorded = event.stream_id, number = event.ordinal;
   lock.unlock();
-  pools_.follow(place(stream), event.context->id, recorded, number);
+  if (recorded != 0) pools_.follow(place(stream), event.context->id, recorded, number);
 }
 
 CUresult DevicePools::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {

@@ -37,7 +37,7 @@ struct Event {
   unsigned flags = 0;
   std::mutex mutex;
   std::shared_ptr<EventPoint> point;    // the latest record; null = never recorded
-  uint64_t stream_id = 0, ordinal = 0;  // where that was
+  uint64_t stream_id = 0, ordinal = 0;  // where that was; stream 0: in no stream, but in a graph
 
   std::shared_ptr<EventPoint> latest() {
     std::lock_guard<std::mutex> lock(mutex);

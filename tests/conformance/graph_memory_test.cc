@@ -136,6 +136,33 @@ TEST_F(GraphMemoryTest, EndingWaitsForNoStream) {
   EXPECT_EQ(out.read(), std::vector<uint32_t>(128, 6));
 }
 
+// Who waits for an event that a graph has recorded does not follow the stream that recorded it
+// before: memory that is freed there is not to be had yet.
+TEST_F(GraphMemoryTest, EventsOfGraphsAndPools) {
+  constexpr size_t kBytes = size_t{4} << 20;
+  const Stream first, second, third;
+  const Event event;
+  GraphHandle graph;
+  CUgraphNode record = nullptr;
+  ASSERT_OK(cuGraphAddEventRecordNode(&record, graph, nullptr, 0, event));
+  ExecHandle exec(graph);
+  {
+    Gate gate(function("gate"), first);
+    CUdeviceptr block = 0, other = 0;
+    ASSERT_OK(cuMemAllocAsync(&block, kBytes, first));
+    EXPECT_EQ(launch("fill", first, block, 1000, 1), CUDA_SUCCESS);
+    EXPECT_OK(cuMemFreeAsync(block, first));
+    EXPECT_OK(cuEventRecord(event, first));
+    EXPECT_OK(cuGraphLaunch(exec, second));
+    EXPECT_OK(cuStreamWaitEvent(third, event, 0));
+    ASSERT_OK(cuMemAllocAsync(&other, kBytes, third));
+    EXPECT_NE(other, block);
+    EXPECT_OK(cuMemFreeAsync(other, third));
+    EXPECT_OK(cuStreamSynchronize(third));
+  }
+  EXPECT_OK(cuCtxSynchronize());
+}
+
 TEST_F(GraphMemoryTest, EndsWithItsContext) {
   EXPECT_EQ(run_in_fresh_process("GraphMemoryChildTest.DISABLED_EndsWithItsContext"), 0);
 }
