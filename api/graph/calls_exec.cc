@@ -119,8 +119,10 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream) {
   return with_exec(handle, [&](Exec& exec) {
     std::lock_guard in_use(exec.mutex);
     if (exec.back == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult r = graph::allocate_for_launch(exec);
-    return r == CUDA_SUCCESS ? exec.back->launch(stream) : r;
+    CUresult r = graph::check_launch(exec);
+    if (r == CUDA_SUCCESS) r = exec.back->launch(stream);
+    if (r == CUDA_SUCCESS) graph::count_launch(exec);
+    return r;
   });
 }
 

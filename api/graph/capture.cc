@@ -71,7 +71,9 @@ std::optional<CUresult> look_up(const StreamKey& stream, CapturedStream** found)
 }
 
 CUresult append(CapturedStream* stream, CUgraphNodeType type, Payload payload) {
-  Node* node = add_node(*stream->capture->graph, type, std::move(payload), edges_to(stream->tips));
+  Graph& graph = *stream->capture->graph;
+  if (const CUresult r = claim_free(&graph, payload); r != CUDA_SUCCESS) return r;
+  Node* node = add_node(graph, type, std::move(payload), edges_to(stream->tips));
   if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->tips = {node->id};
   return CUDA_SUCCESS;
@@ -221,16 +223,15 @@ std::optional<CUresult> capture_alloc(const StreamKey& stream, size_t bytes, CUd
 }
 
 std::optional<CUresult> capture_free(const StreamKey& stream, CUdeviceptr address) {
-  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, Payload(), [&](Payload* payload) {
-    const CUresult r = read_free(address, payload);
-    return r == CUDA_SUCCESS ? claim_free(*payload) : r;
-  });
+  return capture(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, Payload(),
+                 [&](Payload* payload) { return read_free(address, payload); });
 }
 
 std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec handle) {
   return capture(stream, CU_GRAPH_NODE_TYPE_GRAPH, ChildPayload(), [&](ChildPayload* child) {
     const std::shared_ptr<Exec> exec = Model::instance().find_exec(handle);
     if (exec == nullptr || exec->graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (exec->has_memory) return CUDA_ERROR_NOT_SUPPORTED;
     child->graph = clone_child(*exec->graph);
     return child->graph == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   });

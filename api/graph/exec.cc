@@ -15,16 +15,14 @@ constexpr uint64_t kFlags =
 
 // A copy of the graph and its plan, under the model's lock.
 CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateResult* why) {
-  const Graph* graph = model.find_graph(handle);
+  Graph* graph = model.find_graph(handle);
   if (graph == nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   exec->graph = clone(*graph);
   if (exec->graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   exec->has_memory = has_memory_nodes(*graph);
-  if (exec->has_memory) {
-    if (const CUresult r = claim_memory(*graph); r != CUDA_SUCCESS) return r;
-  }
+  if (const CUresult r = claim_memory(graph); r != CUDA_SUCCESS) return r;
   if (exec->plan.make(*exec->graph)) return CUDA_SUCCESS;
-  disclaim_memory(*graph);
+  disclaim_memory(*exec->graph);
   *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   return CUDA_ERROR_INVALID_VALUE;
 }

@@ -18,7 +18,7 @@ struct Exec {
   uint64_t flags = 0;
   std::shared_ptr<Graph> graph;
   Plan plan;
-  bool has_memory = false;  // nodes that allocate or free
+  bool has_memory = false;  // nodes that allocate or free; does not change
   std::mutex mutex;         // taken before the model's; guards the rest
   std::unique_ptr<ExecBackend> back;
 };

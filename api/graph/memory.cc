@@ -71,7 +71,8 @@ CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context,
   const CUmemPoolProps& pool = params.poolProps;
   if (params.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      (params.accessDescCount != 0 && params.accessDescs == nullptr)) {
+      (params.accessDescCount != 0 && params.accessDescs == nullptr) ||
+      backend().check_device(pool.location.id) != CUDA_SUCCESS) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
@@ -94,12 +95,10 @@ CUresult read_free(CUdeviceptr address, Payload* payload) {
   return CUDA_SUCCESS;
 }
 
-CUresult claim_free(const Payload& payload) {
+CUresult claim_free(Graph* graph, const Payload& payload) {
   const auto* free = std::get_if<FreePayload>(&payload);
-  if (free == nullptr) return CUDA_SUCCESS;
-  if (free->memory->has_free_node) return CUDA_ERROR_INVALID_VALUE;
-  free->memory->has_free_node = true;
-  return CUDA_SUCCESS;
+  const bool again = free != nullptr && !graph->frees.insert(free->address).second;
+  return again ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 bool has_memory_nodes(const Graph& graph) {
@@ -109,35 +108,35 @@ bool has_memory_nodes(const Graph& graph) {
   });
 }
 
-CUresult claim_memory(const Graph& graph) {
-  for (const auto& node : graph.nodes) {
+CUresult claim_memory(Graph* graph) {
+  if (!has_memory_nodes(*graph)) return CUDA_SUCCESS;
+  if (graph->instantiated) return CUDA_ERROR_NOT_SUPPORTED;
+  graph->instantiated = true;
+  return CUDA_SUCCESS;
+}
+
+void disclaim_memory(const Graph& copy) {
+  const std::shared_ptr<Graph>* original = Model::instance().graphs.find(copy.original);
+  if (original != nullptr) (*original)->instantiated = false;
+}
+
+CUresult check_launch(const Exec& exec) {
+  const bool frees = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  if (!exec.has_memory || frees) return CUDA_SUCCESS;
+  std::lock_guard lock(Model::instance().mutex);
+  const Memories& memories = Memories::instance();
+  for (const auto& node : exec.graph->nodes) {
     const auto* alloc = std::get_if<AllocPayload>(&node->payload);
-    if (alloc != nullptr && alloc->memory->instantiated) return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  for (const auto& node : graph.nodes) {
-    if (const auto* alloc = std::get_if<AllocPayload>(&node->payload))
-      alloc->memory->instantiated = true;
+    if (alloc != nullptr && memories.live.count(alloc->memory->address) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
 
-void disclaim_memory(const Graph& graph) {
-  for (const auto& node : graph.nodes) {
-    if (const auto* alloc = std::get_if<AllocPayload>(&node->payload))
-      alloc->memory->instantiated = false;
-  }
-}
-
-CUresult allocate_for_launch(const Exec& exec) {
+void count_launch(const Exec& exec) {
+  if (!exec.has_memory) return;
   std::lock_guard lock(Model::instance().mutex);
-  if (!exec.has_memory) return CUDA_SUCCESS;
   Memories& memories = Memories::instance();
-  const bool frees = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-  for (const auto& node : exec.graph->nodes) {
-    const auto* alloc = std::get_if<AllocPayload>(&node->payload);
-    if (alloc != nullptr && !frees && memories.live.count(alloc->memory->address) != 0)
-      return CUDA_ERROR_INVALID_VALUE;
-  }
   for (const Step& step : exec.plan.steps) {
     if (step.node == nullptr) continue;
     if (const auto* alloc = std::get_if<AllocPayload>(&step.node->payload))
@@ -145,7 +144,6 @@ CUresult allocate_for_launch(const Exec& exec) {
     if (const auto* free = std::get_if<FreePayload>(&step.node->payload))
       (void)memories.end(free->address);
   }
-  return CUDA_SUCCESS;
 }
 
 std::optional<CUresult> free_memory(CUdeviceptr address) {

@@ -26,9 +26,7 @@ struct Memory {
   const CUdeviceptr address;
   const size_t bytes;
   // Under the model's lock.
-  bool has_free_node = false;  // a node somewhere frees it
-  bool instantiated = false;   // an executable graph has the node that allocates it
-  bool gone = false;           // with its context
+  bool gone = false;  // with its context
 };
 
 // Blocks that there are. relaxed: who frees one was told of it.
@@ -38,17 +36,20 @@ inline std::atomic<uint32_t> memories_alive{0};
 // With or without the model's lock.
 CUresult read_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUcontext context, Payload* payload);
 CUresult read_free(CUdeviceptr address, Payload* payload);
-// Under the lock: a node is added that frees this. INVALID_VALUE when another one does already.
-CUresult claim_free(const Payload& payload);
+// Under the lock: a node is added to `graph` that frees this, if it frees anything. INVALID_VALUE
+// when another one there does already.
+CUresult claim_free(Graph* graph, const Payload& payload);
 
 bool has_memory_nodes(const Graph& graph);  // under the lock
-// Under the lock: an executable graph takes the allocations of a graph, of which there may be one.
-CUresult claim_memory(const Graph& graph);
-void disclaim_memory(const Graph& graph);
+// Under the lock: of a graph that allocates or frees there may be one executable copy.
+// NOT_SUPPORTED for a second. The other way round it is told of the copy.
+CUresult claim_memory(Graph* graph);
+void disclaim_memory(const Graph& copy);
 
-// A launch is about to be made: INVALID_VALUE when it would allocate what is still allocated. Takes
-// the lock.
-CUresult allocate_for_launch(const Exec& exec);
+// Around a launch. The first: INVALID_VALUE when it would allocate what is still allocated. The
+// second: it was made, and what it allocates and frees is counted. Both take the lock.
+CUresult check_launch(const Exec& exec);
+void count_launch(const Exec& exec);
 
 // cuMemFree and its like of memory of a graph: what they return. It is free then, for the next
 // launch; INVALID_VALUE when no launch has left it allocated. Nothing: it is no graph's. Takes the

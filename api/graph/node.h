@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -117,6 +118,8 @@ struct Graph {
   unsigned captures = 0;                      // that still add to it
   std::vector<std::unique_ptr<Node>> nodes;   // in the order of creation
   std::map<uint64_t, uint64_t> user_objects;  // references held, by handle
+  std::set<CUdeviceptr> frees;                // what nodes of it free
+  bool instantiated = false;                  // and allocates or frees: once at a time
 };
 
 // --- structure; the model's lock is held

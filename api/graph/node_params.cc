@@ -153,7 +153,10 @@ CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before
   for (const Edge& edge : edges) {
     if (!valid_edge(*edge.node, kind, edge.data)) return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult r = claim_free(payload); r != CUDA_SUCCESS) return r;
+  const bool of_memory =
+      type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  if (of_memory && graph->parent != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult r = claim_free(graph, payload); r != CUDA_SUCCESS) return r;
   const Node* node = add_node(*graph, type, std::move(payload), edges);
   if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = model.handle_of(*node);

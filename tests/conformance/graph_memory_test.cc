@@ -74,7 +74,8 @@ TEST_F(GraphMemoryTest, LeftToTheProgram) {
   EXPECT_EQ(values, std::vector<uint32_t>(128, 9));
   EXPECT_OK(cuMemFree_v2(address));
   EXPECT_CU(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_CU(cuGraphLaunch(exec, garbage_handle<CUstream>()), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_OK(cuGraphLaunch(exec, stream));  // the one before has allocated nothing
   EXPECT_OK(cuStreamSynchronize(stream));
   EXPECT_OK(cuMemFree_v2(address));
   uint64_t zero = 0;
@@ -96,12 +97,16 @@ TEST_F(GraphMemoryTest, FreedWithTheNextLaunch) {
 }
 
 TEST_F(GraphMemoryTest, FreedByAnotherGraph) {
-  GraphHandle first, second;
+  GraphHandle first, second, third;
   CUdeviceptr address = 0;
   add_alloc(first, 512, &address);
   CUgraphNode free = nullptr;
   EXPECT_OK(cuGraphAddMemFreeNode(&free, second, nullptr, 0, address));
+  EXPECT_CU(cuGraphAddMemFreeNode(&free, second, nullptr, 0, address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuGraphAddMemFreeNode(&free, third, nullptr, 0, address));
   ExecHandle allocates(first), frees(second);
+  CUgraphExec again = nullptr;
+  EXPECT_CU(cuGraphInstantiateWithFlags(&again, second, 0), CUDA_ERROR_NOT_SUPPORTED);
   const Stream stream;
   for (int i = 0; i < 2; ++i) {
     EXPECT_OK(cuGraphLaunch(allocates, stream));
@@ -219,6 +224,34 @@ TEST_F(GraphMemoryTest, WhatIsNotAllowed) {
   EXPECT_CU(cuGraphInstantiateWithFlags(&second, graph, 0), CUDA_ERROR_NOT_SUPPORTED);
   CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(0);
   EXPECT_CU(cuGraphAddMemAllocNode(&child, graph, nullptr, 0, &params), CUDA_ERROR_INVALID_VALUE);
+  params = alloc_params(512);
+  params.poolProps.location.id = 99;
+  EXPECT_CU(cuGraphAddMemAllocNode(&child, graph, nullptr, 0, &params), CUDA_ERROR_INVALID_VALUE);
+}
+
+// Neither a captured launch nor a child graph brings memory nodes into another graph.
+TEST_F(GraphMemoryTest, NotInsideOfOtherGraphs) {
+  GraphHandle graph, empty, parent;
+  CUdeviceptr address = 0;
+  add_alloc(graph, 512, &address);
+  {
+    ExecHandle exec(graph);
+    const Stream stream;
+    ASSERT_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_CU(cuGraphLaunch(exec, stream), CUDA_ERROR_NOT_SUPPORTED);
+    CUgraph captured = nullptr;
+    EXPECT_OK(cuStreamEndCapture(stream, &captured));
+    EXPECT_EQ(count_nodes(captured), 0U);
+    EXPECT_OK(cuGraphDestroy(captured));
+  }
+  const ExecHandle again(graph);  // the first is gone
+  CUgraphNode node = nullptr;
+  CUgraph child = nullptr;
+  ASSERT_OK(cuGraphAddChildGraphNode(&node, parent, nullptr, 0, empty));
+  ASSERT_OK(cuGraphChildGraphNodeGetGraph(node, &child));
+  CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(512);
+  EXPECT_CU(cuGraphAddMemAllocNode(&node, child, nullptr, 0, &params), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_CU(cuGraphAddMemFreeNode(&node, child, nullptr, 0, address), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 }  // namespace
