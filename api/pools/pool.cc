@@ -8,6 +8,8 @@ namespace vgpu {
 
 void StreamOrder::follow(const StreamPlace& waiter, uint64_t context, uint64_t recorded,
                          uint64_t number) {
+  if (seen_.size() >= kWaitersMax && seen_.count({waiter.context, waiter.stream}) == 0)
+    seen_.clear();
   std::vector<Seen>& seen = seen_[{waiter.context, waiter.stream}];
   for (Seen& each : seen) {
     if (each.context != context || each.stream != recorded) continue;

@@ -37,7 +37,8 @@ class StreamOrder {
   struct Seen {
     uint64_t context, stream, number;
   };
-  static constexpr size_t kSeenMax = 16;  // of each stream; what was forgotten costs memory only
+  // Of each stream, and streams: those that have ended stay. What was forgotten costs memory only.
+  static constexpr size_t kSeenMax = 16, kWaitersMax = 4096;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Seen>> seen_;  // by (context, stream)
 };
 

@@ -89,16 +89,17 @@ CUresult StreamPools::destroy(uint64_t pool) {
   ids_.remove(pool);
   entry->id = 0;
   if (current_ == pool) current_ = default_;
-  (void)entry->pool.trim(memory_, 0, true);
-  drop_if_done(entry);
+  (void)entry->pool.trim(memory_, 0, false);
+  drop_done();
   count_parked();
   return CUDA_SUCCESS;
 }
 
-// A pool without a name goes with its last block.
-void StreamPools::drop_if_done(Entry* entry) {
-  if (entry->id != 0 || !entry->pool.empty()) return;
-  pools_.remove_if([entry](const Entry& each) { return &each == entry; });
+// A pool without a name goes with its last block, which work may use long after it was freed.
+void StreamPools::drop_done() {
+  pools_.remove_if([](const Entry& each) {
+    return each.id == 0 && each.pool.empty() && each.pool.parked_bytes() == 0;
+  });
 }
 
 CUresult StreamPools::trim(uint64_t pool, uint64_t keep) {
@@ -135,12 +136,7 @@ bool StreamPools::free(uint64_t address, const StreamPlace& place) {
   std::lock_guard lock(mutex_);
   Entry* entry = owner(address);
   if (entry == nullptr) return false;
-  if (entry->id == 0) {
-    entry->pool.free(memory_, address, place);
-    drop_if_done(entry);
-  } else {
-    entry->pool.park(memory_, address, place);
-  }
+  entry->pool.park(memory_, address, place);
   count_parked();
   return true;
 }
@@ -150,7 +146,7 @@ bool StreamPools::free_now(uint64_t address) {
   Entry* entry = owner(address);
   if (entry == nullptr) return false;
   entry->pool.free(memory_, address, {});
-  drop_if_done(entry);
+  drop_done();
   return true;
 }
 
@@ -170,14 +166,17 @@ void StreamPools::follow(const StreamPlace& waiter, uint64_t context, uint64_t r
 void StreamPools::release_unused() {
   std::lock_guard lock(mutex_);
   for (Entry& each : pools_) {
-    if (each.pool.parked_bytes() != 0) (void)each.pool.trim(memory_, each.pool.threshold, false);
+    const uint64_t keep = each.id != 0 ? each.pool.threshold : 0;
+    if (each.pool.parked_bytes() != 0) (void)each.pool.trim(memory_, keep, false);
   }
+  drop_done();
   count_parked();
 }
 
 bool StreamPools::give_back_locked() {
   bool any = false;
   for (Entry& each : pools_) any |= each.pool.trim(memory_, 0, true);
+  drop_done();
   count_parked();
   return any;
 }
@@ -193,7 +192,7 @@ void StreamPools::forget_memory() {
   std::lock_guard lock(mutex_);
   for (Entry& each : pools_) each.pool.clear(memory_);
   order_.clear();
-  pools_.remove_if([](const Entry& each) { return each.id == 0; });
+  drop_done();
   count_parked();
 }
 

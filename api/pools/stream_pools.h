@@ -84,12 +84,12 @@ class StreamPools {
   void release_unused();
   void count_parked();
   bool give_back_locked();
-  void drop_if_done(Entry* entry);
+  void drop_done();
 
   PoolMemory& memory_;
   std::mutex mutex_;
   SlotMap<Entry*, kTag> ids_;
-  std::list<Entry> pools_;  // also those that are destroyed and have blocks given out
+  std::list<Entry> pools_;  // also those that are destroyed and have blocks yet
   uint64_t default_ = 0, current_ = 0;
   StreamOrder order_;
   std::atomic<uint64_t> parked_{0};

@@ -215,6 +215,29 @@ TEST_F(MempoolTest, PoolsOfTheirOwn) {
   EXPECT_CU(cuMemPoolDestroy(pool_), CUDA_ERROR_INVALID_VALUE);
 }
 
+// Neither ending a pool nor freeing its blocks afterwards waits for the work that may use them.
+TEST_F(MempoolTest, EndingAPoolWaitsForNothing) {
+  const Stream stream;
+  CUmemPoolProps made = properties();
+  CUmemoryPool pool = nullptr;
+  ASSERT_OK(cuMemPoolCreate(&pool, &made));
+  CUdeviceptr first = 0, second = 0, other = 0;
+  ASSERT_OK(cuMemAllocFromPoolAsync(&first, 4 * kMiB, pool, stream));
+  ASSERT_OK(cuMemAllocFromPoolAsync(&second, 4 * kMiB, pool, stream));
+  {
+    const Gate gate(function("gate"), stream);
+    EXPECT_EQ(launch("fill", stream, first, 1000, 1), CUDA_SUCCESS);
+    EXPECT_OK(cuMemFreeAsync(first, stream));
+    EXPECT_OK(cuMemPoolDestroy(pool));
+    EXPECT_OK(cuMemFreeAsync(second, stream));
+    EXPECT_OK(cuMemAlloc_v2(&other, 4 * kMiB));  // is neither
+    EXPECT_NE(other, first);
+    EXPECT_NE(other, second);
+  }
+  EXPECT_CU(cuMemFreeAsync(second, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuMemFree_v2(other));
+}
+
 TEST_F(MempoolTest, LargestSize) {
   Stream stream;
   CUmemPoolProps made = properties();
