@@ -86,12 +86,8 @@ CUresult end(const StreamKey& key, CUgraph* out) {
   } else if (!joined(captures, *found)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
-  captures.end(capture);
-  if (result == CUDA_SUCCESS) {
-    *out = Model::instance().handle_of(*capture->graph);
-  } else if (capture->own_graph) {
-    Model::instance().graphs.remove(capture->graph->id);
-  }
+  captures.end(capture, result == CUDA_SUCCESS);
+  if (result == CUDA_SUCCESS) *out = Model::instance().handle_of(*capture->graph);
   return result;
 }
 

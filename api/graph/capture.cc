@@ -13,10 +13,11 @@ Captures& Captures::instance() {
   return *captures;
 }
 
-void Captures::end(const std::shared_ptr<Capture>& capture) {
+void Captures::end(const std::shared_ptr<Capture>& capture, bool keep_graph) {
   std::erase_if(streams, [&](const auto& each) { return each.second.capture == capture; });
   std::erase(running, capture);
   --capture->graph->captures;
+  if (capture->own_graph && !keep_graph) Model::instance().graphs.remove(capture->graph->id);
   count();
 }
 

@@ -83,7 +83,7 @@ void drop(Captures& captures, uint64_t id) {
   const std::shared_ptr<Capture> capture = found->second.capture;
   capture->invalid = true;
   captures.streams.erase(found);
-  if (capture->origin == id) captures.end(capture);
+  if (capture->origin == id) captures.end(capture, false);
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ struct Captures {
     captures_running.store(static_cast<uint32_t>(running.size()), std::memory_order_relaxed);
     events_captured.store(static_cast<uint32_t>(events.size()), std::memory_order_relaxed);
   }
-  void end(const std::shared_ptr<Capture>& capture);
+  // It is over. A graph of its own goes with it, unless it is kept.
+  void end(const std::shared_ptr<Capture>& capture, bool keep_graph);
 };
 
 // A number of the calling thread, and its mode.

@@ -354,7 +354,13 @@ TEST_F(CaptureTest, DestroyingTheStreamEndsIt) {
   CUstream stream = nullptr;
   ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph graph = nullptr;
+  EXPECT_OK(cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, nullptr, nullptr));
+  EXPECT_EQ(count_nodes(graph), 0U);
   EXPECT_OK(cuStreamDestroy_v2(stream));
+  size_t count = 0;
+  EXPECT_CU(cuGraphGetNodes(graph, nullptr, &count), CUDA_ERROR_INVALID_VALUE);  // gone with it
   CUdeviceptr address = 0;
   EXPECT_OK(cuMemAlloc_v2(&address, 64));
   EXPECT_OK(cuMemFree_v2(address));
