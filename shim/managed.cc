@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "driver_functions.h"
+#include "shim/capture_hooks.h"
 #include "shim/host_block.h"
 #include "shim/module_table.h"
 #include "shim/stream_table.h"
@@ -25,11 +26,16 @@ CUresult look_up(Session** session) {
   return enter(session, &context);
 }
 
+// The same for a call that works in a stream and cannot become a node.
 CUresult look_up(Session** session, CUstream stream) {
   Context* context;
   StreamRef found;
   if (CUresult r = enter(session, &context); r != CUDA_SUCCESS) return r;
-  return find_any_stream(**session, stream, &found, &context);
+  if (CUresult r = find_any_stream(**session, stream, &found, &context); r != CUDA_SUCCESS)
+    return r;
+  if (!graph::watching()) [[likely]]
+    return CUDA_SUCCESS;
+  return graph::capture_nothing(shim::key_of(*context, found)).value_or(CUDA_SUCCESS);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cudaProfiler.h>
 
 #include "driver_functions.h"
+#include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::driver {
@@ -16,11 +17,15 @@ using softgpu::MemoryKind;
 
 ManagedRanges& managed() { return Driver::instance().managed; }
 
-CUresult check_stream(CUstream stream) {
+// The stream of a call that cannot become a node.
+CUresult check_stream(CUstream handle) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
-  return softgpu::find_stream(*context, stream) != nullptr ? CUDA_SUCCESS
-                                                           : CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!graph::watching()) [[likely]]
+    return CUDA_SUCCESS;
+  return graph::capture_nothing(softgpu::key_of(*stream)).value_or(CUDA_SUCCESS);
 }
 
 CUresult check_context() {

@@ -148,6 +148,27 @@ TEST_F(ManagedTest, AdviceIsKeptForItsRange) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// Nothing of it can be a node.
+TEST_F(ManagedTest, NotInACapture) {
+  uint32_t* words = allocate(1024);
+  const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, device_};
+  const Stream stream;
+  for (const bool prefetches : {true, false}) {
+    ASSERT_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (prefetches) {
+      EXPECT_CU(cuMemPrefetchAsync_v2(at(words), 4096, device, 0, stream),
+                CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    } else {
+      EXPECT_CU(cuStreamAttachMemAsync(stream, at(words), 0, CU_MEM_ATTACH_GLOBAL),
+                CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    CUgraph graph = nullptr;
+    EXPECT_CU(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  EXPECT_OK(cuMemPrefetchAsync_v2(at(words), 4096, device, 0, stream));
+  EXPECT_OK(cuMemFree_v2(at(words)));
+}
+
 TEST_F(ManagedTest, Variables) {
   for (int round = 0; round < 3; ++round) {
     CUmodule module = nullptr;
