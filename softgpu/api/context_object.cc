@@ -97,7 +97,14 @@ void Context::close() {
   output_.clear();
   driver.textures.forget_context(*this);
   forget_arrays(*this);
+  for (const uint64_t address : device_->memory().managed_of(id)) driver.managed.remove(address);
   device_->memory().free_owned_by(id);
+  // Memory of pools is of no context; without any the device starts afresh.
+  const auto is_alive = [this](const Context& other) {
+    return other.device_ == device_ && other.alive();
+  };
+  if (device_->config().ordinal == 0 && driver.contexts.find_if(is_alive) == nullptr)
+    driver.pools()->forget_memory();
 }
 
 std::shared_ptr<Channel> Context::channel() const {

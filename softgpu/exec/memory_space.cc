@@ -263,6 +263,15 @@ bool MemorySpace::free_here(uint64_t address) {
   return true;
 }
 
+std::vector<uint64_t> MemorySpace::managed_of(uint64_t owner) const {
+  std::vector<uint64_t> managed;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [base, range] : ranges_) {
+    if (range.owner == owner && range.kind == MemoryKind::kManaged) managed.push_back(base);
+  }
+  return managed;
+}
+
 void MemorySpace::free_owned_by(uint64_t owner) {
   std::vector<MemoryRange> owned;
   {

@@ -69,7 +69,9 @@ class MemorySpace {
   bool split_pooled(uint64_t base, uint64_t bytes);
   // False when `address` is not the start of a block from allocate().
   bool free(uint64_t address);
-  // Frees all that allocate() gave to `owner`.
+  // Where managed memory of `owner` begins.
+  std::vector<uint64_t> managed_of(uint64_t owner) const;
+  // Frees all that `owner` has here but mappings of the virtual memory family.
   void free_owned_by(uint64_t owner);
 
   // Host memory: pages from the system (zeroed), or the caller's own. Zero / false when that fails.

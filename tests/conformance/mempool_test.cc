@@ -238,6 +238,28 @@ TEST_F(MempoolTest, EndingAPoolWaitsForNothing) {
   EXPECT_OK(cuMemFree_v2(other));
 }
 
+TEST_F(MempoolTest, MemoryEndsWithTheLastContext) {
+  EXPECT_EQ(run_in_fresh_process("MempoolChildTest.DISABLED_MemoryEndsWithTheLastContext"), 0);
+}
+
+TEST(MempoolChildTest, DISABLED_MemoryEndsWithTheLastContext) {
+  CUcontext context = nullptr;
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr block = 0;
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  ASSERT_OK(cuDeviceGetDefaultMemPool(&pool, 0));
+  ASSERT_OK(cuMemAllocAsync(&block, 4 * kMiB, nullptr));
+  ASSERT_OK(cuDevicePrimaryCtxReset_v2(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  cuuint64_t reserved = 9;
+  EXPECT_OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+  EXPECT_EQ(reserved, 0U);
+  EXPECT_CU(cuMemFreeAsync(block, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(MempoolTest, LargestSize) {
   Stream stream;
   CUmemPoolProps made = properties();
