@@ -141,9 +141,7 @@ CUresult GraphExec::launch(CUstream handle) {
   auto end = std::make_unique<Command>();
   end->waits.push_back(flight->end);
   last_ = flight->end;
-  GridManagement& management = context_->device().management();
-  management.submit(stream->queue, std::move(begin));
-  management.submit(stream->queue, std::move(end));
+  context_->device().management().submit(stream->queue, std::move(begin), std::move(end));
   return CUDA_SUCCESS;
 }
 

@@ -68,8 +68,28 @@ void GridManagement::order_after_legacy(StreamQueue& queue, Command* command) {
   }
 }
 
+// Under the mutex.
+uint64_t GridManagement::enter(const std::shared_ptr<StreamQueue>& queue,
+                               std::unique_ptr<Command> command) {
+  Command* const raw = command.get();
+  raw->queue = queue.get();
+  if (raw->grid != nullptr) raw->grid->command = raw;
+  order_after_legacy(*queue, raw);
+  for (const std::shared_ptr<EventPoint>& point : raw->waits) {
+    if (point->reached.load(std::memory_order_relaxed) != 0) continue;
+    point->blocked.push_back(raw);
+    ++raw->blockers;
+  }
+  const uint64_t ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
+  raw->ordinal = ordinal;
+  queue->submitted.store(ordinal, std::memory_order_release);
+  if (queue->blocking) queue->channel->blocking_outstanding.fetch_add(1, std::memory_order_relaxed);
+  queue->commands.push_back(std::move(command));
+  return ordinal;
+}
+
 uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
-                                std::unique_ptr<Command> command) {
+                                std::unique_ptr<Command> command, std::unique_ptr<Command> next) {
   while (!queue->unbounded) {
     const uint64_t waiting =
         queue->submitted.load(std::memory_order_relaxed) - queue->completed.load();
@@ -80,21 +100,8 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
   std::vector<std::unique_ptr<Command>> spent;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    Command* const raw = command.get();
-    raw->queue = queue.get();
-    if (raw->grid != nullptr) raw->grid->command = raw;
-    order_after_legacy(*queue, raw);
-    for (const std::shared_ptr<EventPoint>& point : raw->waits) {
-      if (point->reached.load(std::memory_order_relaxed) != 0) continue;
-      point->blocked.push_back(raw);
-      ++raw->blockers;
-    }
-    ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
-    raw->ordinal = ordinal;
-    queue->submitted.store(ordinal, std::memory_order_release);
-    if (queue->blocking)
-      queue->channel->blocking_outstanding.fetch_add(1, std::memory_order_relaxed);
-    queue->commands.push_back(std::move(command));
+    ordinal = enter(queue, std::move(command));
+    if (next != nullptr) ordinal = enter(queue, std::move(next));
     ready_.push_back(queue.get());
     drain_ready();
     // Destroyed by another thread since the caller has found it: it must outlive its commands.

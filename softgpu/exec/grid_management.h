@@ -30,8 +30,10 @@ class GridManagement {
   void close_queue(const std::shared_ptr<StreamQueue>& queue);
 
   // Appends a command; blocks while `launch_depth` commands wait in the queue already. Legacy
-  // ordering is added here. Returns the command's ordinal in its queue.
-  uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
+  // ordering is added here. Returns the command's ordinal in its queue. With `next`: two, with
+  // nothing between; the second one's ordinal.
+  uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command,
+                  std::unique_ptr<Command> next = nullptr);
   // An engine has finished a command (which is destroyed here).
   void complete(Command* command);
   // What is no command has happened: starts what waited for `point`.
@@ -61,6 +63,7 @@ class GridManagement {
   void block_on(StreamQueue& queue, uint64_t ordinal, const std::shared_ptr<StreamQueue>& keep,
                 Command* command);
   void order_after_legacy(StreamQueue& queue, Command* command);
+  uint64_t enter(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
   void start_if_ready(StreamQueue& queue);
   void unblock(Command* waiter);
   void mark_reached(EventPoint& point);
