@@ -82,29 +82,31 @@ TEST_F(CallbackTest, RunsBetweenTheWorkBeforeAndBehindIt) {
 
 TEST_F(CallbackTest, ManyInOrder) {
   constexpr int kStreams = 3, kCalls = 400;
-  struct Line {
-    std::vector<int> seen;
-    int next = 0;
+  struct Call {
+    std::vector<int>* seen;
+    int number;
     static void CUDA_CB enter(void* self) {
-      auto* line = static_cast<Line*>(self);
-      line->seen.push_back(line->next++);
+      const auto* call = static_cast<Call*>(self);
+      call->seen->push_back(call->number);
     }
   };
   Stream streams[kStreams];
-  Line lines[kStreams];
+  std::vector<int> seen[kStreams], order;
+  std::vector<Call> calls[kStreams];
+  for (int i = 0; i < kCalls; ++i) order.push_back(i);
+  for (int s = 0; s < kStreams; ++s) {
+    for (const int i : order) calls[s].push_back({&seen[s], i});
+  }
   const Words words(16);
   words.write(std::vector<uint32_t>(16, 0));
   for (int i = 0; i < kCalls; ++i) {
     for (int s = 0; s < kStreams; ++s) {
-      ASSERT_OK(cuLaunchHostFunc(streams[s], Line::enter, &lines[s]));
+      ASSERT_OK(cuLaunchHostFunc(streams[s], Call::enter, &calls[s][i]));
     }
     ASSERT_EQ(launch("add", streams[0], words.at(), 16, 1), CUDA_SUCCESS);
   }
   ASSERT_OK(cuCtxSynchronize());
-  for (const Line& line : lines) {
-    ASSERT_EQ(line.seen.size(), static_cast<size_t>(kCalls));
-    EXPECT_EQ(line.seen.back(), kCalls - 1);
-  }
+  for (const std::vector<int>& each : seen) EXPECT_EQ(each, order);
   EXPECT_EQ(words.read(), std::vector<uint32_t>(16, kCalls));
 }
 

@@ -7,8 +7,6 @@
 namespace vgpu::conformance {
 namespace {
 
-std::vector<uint32_t> all(size_t n, uint32_t value) { return std::vector<uint32_t>(n, value); }
-
 class CaptureTest : public GraphKernelTest {
  protected:
   static CUstreamCaptureStatus status(CUstream stream) {

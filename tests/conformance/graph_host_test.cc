@@ -95,8 +95,6 @@ TEST_F(GraphHostTest, CallbacksBecomeNoNodes) {
 }
 
 TEST_F(GraphHostTest, AllocationsInStreamOrder) {
-  int pools = 0;
-  ASSERT_OK(cuDeviceGetAttribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device_));
   const Words out(64);
   const Stream stream;
   CUdeviceptr address = 0;

@@ -38,6 +38,10 @@ class ExecHandle {
 
 using Nodes = std::vector<CUgraphNode>;
 
+inline std::vector<uint32_t> all(size_t n, uint32_t value) {
+  return std::vector<uint32_t>(n, value);
+}
+
 class GraphKernelTest : public KernelTest {
  protected:
   // A launch of fill or add over n words. The values live as long as this.

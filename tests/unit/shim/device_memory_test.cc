@@ -1,117 +1,13 @@
-// The allocator of device memory against a model that knows nothing of how it works.
+// The allocator of device memory, case by case.
 // SPDX-License-Identifier: Apache-2.0
-#include "shim/memory/device_memory.h"
-
-#include <gtest/gtest.h>
-
-#include <map>
 #include <random>
-#include <set>
 #include <thread>
 #include <vector>
 
+#include "tests/unit/shim/device_memory_support.h"
+
 namespace vgpu::shim {
 namespace {
-
-constexpr uint64_t kBase = 0x2000'0000'0000, kMiB = uint64_t{1} << 20;
-
-// A worker whose device finishes work when the test says so.
-class FakePort : public MemoryPort {
- public:
-  explicit FakePort(uint64_t limit) : limit_(limit) {}
-  uint64_t credit() override { return credit_; }
-  CUresult request_credit(uint64_t total) override {
-    ++credit_requests;
-    if (total > limit_) return CUDA_ERROR_OUT_OF_MEMORY;
-    credit_ = total;
-    return CUDA_SUCCESS;
-  }
-  void map(uint64_t address, uint64_t bytes) override {
-    EXPECT_LE(mapped + bytes, credit_);
-    EXPECT_EQ(address % kChunkBytes, 0U);
-    EXPECT_EQ(bytes % kChunkBytes, 0U);
-    for (uint64_t at = address; at < address + bytes; at += kChunkBytes)
-      EXPECT_TRUE(backed.insert(at).second);
-    ranges[address] = bytes;
-    mapped += bytes;
-  }
-  CUresult unmap(uint64_t address, uint64_t bytes) override {
-    ++unmaps;
-    for (uint64_t at = address; at < address + bytes; at += kChunkBytes)
-      EXPECT_EQ(backed.erase(at), 1U);
-    released += bytes;
-    limit_ += bytes;
-    return CUDA_SUCCESS;
-  }
-  void return_credit(uint64_t bytes) override { returned += bytes; }
-  CUresult take_back(uint64_t address, uint64_t lent) override {
-    EXPECT_EQ(ranges.erase(address), 1U);
-    mapped -= lent;
-    return CUDA_SUCCESS;
-  }
-  CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override {
-    if (mapped + bytes > limit_) return CUDA_ERROR_OUT_OF_MEMORY;
-    *address = next_slab;
-    *lent = bytes;
-    ranges.emplace(next_slab, bytes);
-    next_slab += bytes + 64 * kMiB;
-    mapped += bytes;
-    return CUDA_SUCCESS;
-  }
-  CUresult allocate(uint64_t bytes, uint64_t* address) override {
-    *address = next_slab;
-    next_slab += (bytes + 511) / 512 * 512;
-    ++forwarded;
-    return CUDA_SUCCESS;
-  }
-  CUresult release(uint64_t) override {
-    --forwarded;
-    return CUDA_SUCCESS;
-  }
-  bool idle() override { return !busy; }
-  uint64_t fence() override { return ++fences; }
-  uint64_t retired() override { return retired_; }
-  bool wait_retired(uint64_t number) override {
-    ++waits;
-    if (number > retired_) retired_ = number;
-    return alive;
-  }
-
-  // Whether all of a block has memory behind it now.
-  bool backs(uint64_t address, uint64_t bytes) const {
-    for (uint64_t at = address / kChunkBytes * kChunkBytes; at < address + bytes; at += kChunkBytes)
-      if (backed.count(at) == 0) return false;
-    return true;
-  }
-
-  std::set<uint64_t> backed;  // by chunk
-  std::map<uint64_t, uint64_t> ranges;
-  uint64_t mapped = 0, fences = 0, retired_ = 0;
-  uint64_t released = 0, returned = 0;
-  uint64_t next_slab = 0x7000'0010'0000;  // not where chunks begin
-  int credit_requests = 0, waits = 0, forwarded = 0, unmaps = 0;
-  bool busy = false, alive = true;
-
- private:
-  uint64_t limit_, credit_ = 0;
-};
-
-class DeviceMemoryTest : public testing::Test {
- protected:
-  void open(uint64_t grant, MemoryMode mode = MemoryMode::kMapped) {
-    port_ = std::make_unique<FakePort>(grant);
-    memory_ = std::make_unique<DeviceMemory>(
-        *port_, DeviceMemory::Options{mode, kBase, uint64_t{8} << 40, grant});
-    ASSERT_TRUE(memory_->open().ok());
-  }
-  uint64_t take(uint64_t bytes) {
-    uint64_t address = 0;
-    EXPECT_EQ(memory_->allocate(bytes, 7, &address), CUDA_SUCCESS) << bytes;
-    return address;
-  }
-  std::unique_ptr<FakePort> port_;
-  std::unique_ptr<DeviceMemory> memory_;
-};
 
 TEST_F(DeviceMemoryTest, ZeroBytesAndUnknownAddressesAreInvalid) {
   open(64 * kMiB);
@@ -268,82 +164,6 @@ TEST_F(DeviceMemoryTest, ForwardedModeTracksWhatTheDriverGave) {
   EXPECT_EQ(memory_->free(block), CUDA_SUCCESS);
   EXPECT_EQ(memory_->free(block), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(port_->forwarded, 0);
-}
-
-// The model: live ranges in a map, and what the accounting rule says of them.
-struct Model {
-  std::map<uint64_t, uint64_t> live;
-  uint64_t used() const {
-    std::map<uint64_t, int> chunks;
-    uint64_t sum = 0;
-    for (const auto& [address, bytes] : live) {
-      if (bytes >= kChunkBytes) {
-        sum += (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
-      } else {
-        chunks[address / kChunkBytes] = 1;
-      }
-    }
-    return sum + chunks.size() * kChunkBytes;
-  }
-  void add(uint64_t address, uint64_t bytes) {
-    const auto after = live.lower_bound(address);
-    if (after != live.end()) {
-      ASSERT_LE(address + bytes, after->first);
-    }
-    if (after != live.begin()) {
-      const auto before = std::prev(after);
-      ASSERT_LE(before->first + before->second, address);
-    }
-    live.emplace(address, bytes);
-  }
-};
-
-TEST_F(DeviceMemoryTest, AMillionRandomStepsAgreeWithTheModel) {
-  constexpr uint64_t kGrant = 256 * kMiB;
-  open(kGrant);
-  Model model;
-  std::vector<uint64_t> order;
-  std::mt19937_64 random(20261130);
-  int refused = 0;
-  for (int step = 0; step < 1'000'000; ++step) {
-    if (random() % 64 == 0) port_->busy = !port_->busy;
-    if (random() % 16 == 0) port_->retired_ = port_->fences;
-    if (order.size() < 400 && (order.empty() || random() % 100 < 52)) {
-      const uint64_t kind = random() % 100;
-      const uint64_t limit = kind < 80 ? 20'000 : kind < 97 ? 1'900'000 : 24 * kMiB;
-      const uint64_t bytes = 1 + random() % limit;
-      uint64_t address = 0;
-      const CUresult result = memory_->allocate(bytes, 7, &address);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        ++refused;
-        continue;
-      }
-      ASSERT_EQ(result, CUDA_SUCCESS);
-      ASSERT_EQ(address % 512, 0U);
-      ASSERT_TRUE(port_->backs(address, bytes));
-      model.add(address, bytes);
-      order.push_back(address);
-    } else {
-      const size_t which = random() % order.size();
-      const uint64_t address = order[which];
-      order[which] = order.back();
-      order.pop_back();
-      ASSERT_EQ(memory_->free(address), CUDA_SUCCESS);
-      model.live.erase(address);
-      if (step % 50 == 0) {
-        ASSERT_EQ(memory_->free(address), CUDA_ERROR_INVALID_VALUE);
-      }
-    }
-    if (step % 1000 == 0) {
-      ASSERT_EQ(memory_->used(), model.used());
-    }
-    ASSERT_LE(port_->backed.size() * kChunkBytes, kGrant);
-  }
-  EXPECT_GT(refused, 0);
-  for (const uint64_t address : order) ASSERT_EQ(memory_->free(address), CUDA_SUCCESS);
-  EXPECT_EQ(memory_->used(), 0U);
-  port_->busy = false;
-  EXPECT_NE(take(kGrant), 0U);  // everything came together again
 }
 
 TEST_F(DeviceMemoryTest, FragmentsMakeRoomForALargeBlock) {
