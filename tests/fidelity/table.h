@@ -125,9 +125,9 @@ struct Family {
 std::span<const Family> families();
 
 // Defined by the file of the family.
-extern const std::span<const Row> kContextRows, kDeviceRows, kErrorRows, kEventRows, kHostRows,
-    kInitRows, kLaunchRows, kLibraryRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows,
-    kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows, kStreamRows;
+extern const std::span<const Row> kCaptureRows, kContextRows, kDeviceRows, kErrorRows, kEventRows,
+    kGraphRows, kHostRows, kInitRows, kLaunchRows, kLibraryRows, kManagedRows, kMemcpyRows,
+    kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows, kStreamRows;
 
 }  // namespace vgpu::fidelity
 

@@ -152,7 +152,8 @@ std::span<const Family> families() {
       {"memcpy", kMemcpyRows},   {"memset", kMemsetRows},   {"stream", kStreamRows},
       {"event", kEventRows},     {"module", kModuleRows},   {"library", kLibraryRows},
       {"launch", kLaunchRows},   {"pointer", kPointerRows}, {"occupancy", kOccupancyRows},
-      {"mempool", kMempoolRows}, {"managed", kManagedRows},
+      {"mempool", kMempoolRows}, {"managed", kManagedRows}, {"graph", kGraphRows},
+      {"capture", kCaptureRows},
   };
   return kAll;
 }
