@@ -67,4 +67,10 @@ class Backend {
 // The one of this library.
 Backend& backend();
 
+// What a call with a wrong argument returns: INVALID_VALUE, or why it could not be made at all.
+inline CUresult wrong_argument() {
+  const CUresult r = backend().ready();
+  return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 }  // namespace vgpu::graph

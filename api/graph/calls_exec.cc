@@ -61,7 +61,7 @@ CUgraphNodeParams params_of(CUgraphNodeType type) {
 
 template <typename Kernel>
 CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Kernel* kernel) {
-  if (kernel == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (kernel == nullptr) return graph::wrong_argument();
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_KERNEL);
   std::memcpy(&params.kernel, kernel, sizeof(*kernel));
   return set_params(exec, node, params);
@@ -91,12 +91,12 @@ CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode* err
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return graph::wrong_argument();
   return graph::instantiate(graph, params->flags, out, &params->hErrNode_out, &params->result_out);
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
-  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr) return graph::wrong_argument();
   return with_exec(handle, [&](Exec& exec) {
     *flags = exec.flags;
     return CUDA_SUCCESS;
@@ -138,14 +138,14 @@ CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph,
                               CUgraphExecUpdateResultInfo* info) {
-  if (info == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (info == nullptr) return graph::wrong_argument();
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
   return with_exec(handle, [&](Exec& exec) { return graph::update_exec(exec, graph, info); });
 }
 
 CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph graph, CUgraphNode* error_node,
                            CUgraphExecUpdateResult* why) {
-  if (why == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (why == nullptr) return graph::wrong_argument();
   CUgraphExecUpdateResultInfo info;
   const CUresult result = driver::cuGraphExecUpdate_v2(handle, graph, &info);
   *why = info.result;
@@ -154,7 +154,7 @@ CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph graph, CUgraphNode* error
 }
 
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return graph::wrong_argument();
   if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return driver::cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);
   return set_params(exec, node, *params);
@@ -172,7 +172,7 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMCPY3D* copy, CUcontext context) {
-  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (copy == nullptr) return graph::wrong_argument();
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_MEMCPY);
   params.memcpy.copyParams = *copy;
   params.memcpy.copyCtx = context;
@@ -181,7 +181,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
-  if (fill == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (fill == nullptr) return graph::wrong_argument();
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_MEMSET);
   std::memcpy(&params.memset, fill, sizeof(*fill));
   params.memset.ctx = context;
@@ -190,7 +190,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                       const CUDA_HOST_NODE_PARAMS* host) {
-  if (host == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (host == nullptr) return graph::wrong_argument();
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_HOST);
   params.host.fn = host->fn;
   params.host.userData = host->userData;
@@ -199,7 +199,7 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                             const CUDA_BATCH_MEM_OP_NODE_PARAMS* operations) {
-  if (operations == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (operations == nullptr) return graph::wrong_argument();
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
   std::memcpy(&params.memOp, operations, sizeof(*operations));
   return set_params(exec, node, params);
@@ -223,7 +223,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode node, unsigned in
 }
 
 CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node, unsigned int* enabled) {
-  if (enabled == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (enabled == nullptr) return graph::wrong_argument();
   return with_exec(handle, [&](Exec& exec) {
     std::lock_guard lock(Model::instance().mutex);
     const graph::Node* found = graph::node_in(exec, node);

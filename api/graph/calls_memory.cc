@@ -33,7 +33,7 @@ CUresult with(CUgraphNode handle, const void* out, Use use) {
 
 CUresult cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before,
                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return graph::wrong_argument();
   CUgraphNodeParams node = {};
   node.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   static_assert(sizeof(node.alloc) == sizeof(*params));

@@ -79,7 +79,7 @@ CUresult add(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
 template <typename... Params>
 CUresult add_if(CUgraphNode* out, CUgraph handle, const CUgraphNode* before, size_t count,
                 const auto* params, Params... more) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return graph::wrong_argument();
   return add(out, handle, before, nullptr, count, params_of(*params, more...));
 }
 
@@ -92,7 +92,7 @@ CUresult change(CUgraphNode node, const CUgraphNodeParams& params) {
 }
 
 CUresult change_if(CUgraphNode node, const auto* params) {
-  return params == nullptr ? CUDA_ERROR_INVALID_VALUE : change(node, params_of(*params));
+  return params == nullptr ? graph::wrong_argument() : change(node, params_of(*params));
 }
 
 // Calls `use` with what a node of this type has, under the lock.
@@ -122,7 +122,7 @@ CUDA_KERNEL_NODE_PARAMS_v2 show(graph::KernelPayload& kernel) {
 
 CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
                            const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return graph::wrong_argument();
   Payload payload;
   if (const CUresult r = graph::read_params(*params, &payload); r != CUDA_SUCCESS) return r;
   const auto* alloc = std::get_if<graph::AllocPayload>(&payload);
@@ -139,7 +139,7 @@ CUresult cuGraphAddNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* bef
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
-  return params == nullptr ? CUDA_ERROR_INVALID_VALUE : change(node, *params);
+  return params == nullptr ? graph::wrong_argument() : change(node, *params);
 }
 
 CUresult cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,

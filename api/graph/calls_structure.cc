@@ -136,7 +136,7 @@ CUresult cuGraphDestroy(CUgraph handle) {
 }
 
 CUresult cuGraphClone(CUgraph* out, CUgraph original) {
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return graph::wrong_argument();
   return with_graph(original, [&](Graph& found) {
     if (graph::has_memory_nodes(found)) return CUDA_ERROR_NOT_SUPPORTED;
     std::shared_ptr<Graph> copy = graph::clone(found);
@@ -145,7 +145,7 @@ CUresult cuGraphClone(CUgraph* out, CUgraph original) {
 }
 
 CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone) {
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return graph::wrong_argument();
   return with_graph(clone, [&](Graph& found) {
     const uint64_t id = Model::instance().id(original);
     for (const auto& node : found.nodes) {
@@ -158,7 +158,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph 
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
-  if (type == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type == nullptr) return graph::wrong_argument();
   return with_node(node, [&](Node& found) {
     *type = found.type;
     return CUDA_SUCCESS;
@@ -185,7 +185,7 @@ CUresult cuGraphGetRootNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) 
 
 CUresult cuGraphGetEdges_v2(CUgraph handle, CUgraphNode* from, CUgraphNode* to,
                             CUgraphEdgeData* data, size_t* count) {
-  if ((from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  if ((from == nullptr) != (to == nullptr)) return graph::wrong_argument();
   return with_graph(handle, [&](Graph& found) {
     const Model& model = Model::instance();
     std::vector<Pair> list;
@@ -284,7 +284,7 @@ CUresult cuGraphDestroyNode(CUgraphNode node) {
 }
 
 CUresult cuGraphDebugDotPrint(CUgraph handle, const char* path, unsigned int flags) {
-  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (path == nullptr) return graph::wrong_argument();
   std::string text;
   const CUresult result = with_graph(handle, [&](Graph& found) {
     text = graph::dot_text(found, flags);

@@ -34,7 +34,7 @@ CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNo
   Model& model = Model::instance();
   *why = CUDA_GRAPH_INSTANTIATE_ERROR;
   *error_node = nullptr;
-  if (out == nullptr || (flags & ~kFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~kFlags) != 0) return wrong_argument();
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   CUcontext current = nullptr;
   if (const CUresult r = backend().enter(&current); r != CUDA_SUCCESS) return r;
