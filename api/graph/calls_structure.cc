@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "api/graph/backend.h"
 #include "api/graph/dot.h"
@@ -238,11 +240,10 @@ CUresult cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode* from, cons
     std::vector<Pair> pairs;
     if (const CUresult r = read_pairs(found, from, to, data, count, &pairs); r != CUDA_SUCCESS)
       return r;
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      bool known = graph::has_edge(*pairs[i].from, *pairs[i].to);
-      for (size_t j = 0; j < i; ++j)
-        known = known || (pairs[j].from == pairs[i].from && pairs[j].to == pairs[i].to);
-      if (known) return CUDA_ERROR_INVALID_VALUE;
+    std::set<std::pair<const Node*, const Node*>> named;
+    for (const Pair& pair : pairs) {
+      const bool again = !named.insert({pair.from, pair.to}).second;
+      if (again || graph::has_edge(*pair.from, *pair.to)) return CUDA_ERROR_INVALID_VALUE;
     }
     for (const Pair& pair : pairs) graph::add_edge(*pair.from, *pair.to, pair.data);
     return CUDA_SUCCESS;

@@ -129,10 +129,10 @@ class Library : public std::enable_shared_from_this<Library> {
   CUlibrary handle = nullptr;
 
  private:
-  std::shared_ptr<const Program> program_;
-  std::vector<std::shared_ptr<Kernel>> kernels_;
   CUresult place_managed();
 
+  std::shared_ptr<const Program> program_;
+  std::vector<std::shared_ptr<Kernel>> kernels_;
   std::mutex mutex_;
   std::shared_ptr<ManagedVariables> managed_;  // once asked for
   bool managed_placed_ = false;

@@ -68,9 +68,9 @@ void GridManagement::order_after_legacy(StreamQueue& queue, Command* command) {
   }
 }
 
-// Under the mutex.
-uint64_t GridManagement::enter(const std::shared_ptr<StreamQueue>& queue,
-                               std::unique_ptr<Command> command) {
+// Under mutex_.
+uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
+                                std::unique_ptr<Command> command) {
   Command* const raw = command.get();
   raw->queue = queue.get();
   if (raw->grid != nullptr) raw->grid->command = raw;
@@ -80,12 +80,12 @@ uint64_t GridManagement::enter(const std::shared_ptr<StreamQueue>& queue,
     point->blocked.push_back(raw);
     ++raw->blockers;
   }
-  const uint64_t ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
-  raw->ordinal = ordinal;
-  queue->submitted.store(ordinal, std::memory_order_release);
+  raw->ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
+  queue->submitted.store(raw->ordinal, std::memory_order_release);
   if (queue->blocking) queue->channel->blocking_outstanding.fetch_add(1, std::memory_order_relaxed);
   queue->commands.push_back(std::move(command));
-  return ordinal;
+  ready_.push_back(queue.get());
+  return raw->ordinal;
 }
 
 uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
@@ -100,9 +100,8 @@ uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
   std::vector<std::unique_ptr<Command>> spent;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    ordinal = enter(queue, std::move(command));
-    if (next != nullptr) ordinal = enter(queue, std::move(next));
-    ready_.push_back(queue.get());
+    ordinal = append(queue, std::move(command));
+    if (next != nullptr) ordinal = append(queue, std::move(next));
     drain_ready();
     // Destroyed by another thread since the caller has found it: it must outlive its commands.
     if (queue->closed && !queue->idle() &&

@@ -77,6 +77,8 @@ TEST_F(GraphTest, NodesAndEdges) {
   EXPECT_OK(cuGraphAddDependencies(graph, &c, &d, 1));
   EXPECT_CU(cuGraphAddDependencies(graph, &c, &d, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuGraphAddDependencies(graph, &c, &c, 1), CUDA_ERROR_INVALID_VALUE);
+  const CUgraphNode from_twice[] = {b, b}, to_twice[] = {c, c};
+  EXPECT_CU(cuGraphAddDependencies(graph, from_twice, to_twice, 2), CUDA_ERROR_INVALID_VALUE);
   const CUgraphNode foreign = add_empty(other, {});
   EXPECT_CU(cuGraphAddDependencies(graph, &foreign, &d, 1), CUDA_ERROR_INVALID_VALUE);
   CUgraphNode node = nullptr;

@@ -126,6 +126,17 @@ TEST_F(GraphUpdateTest, NodesThatAreSwitchedOff) {
   EXPECT_OK(cuGraphLaunch(exec, stream));
   EXPECT_OK(cuStreamSynchronize(stream));
   EXPECT_EQ(words.read(), all(128, 1));
+  {  // a launch that is captured does the same
+    CUgraph captured = nullptr;
+    ASSERT_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_OK(cuGraphLaunch(exec, stream));
+    ASSERT_OK(cuStreamEndCapture(stream, &captured));
+    const GraphHandle outer(captured);
+    const ExecHandle again(outer);
+    EXPECT_OK(cuGraphLaunch(again, stream));
+    EXPECT_OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(words.read(), all(128, 1));
+  }
   EXPECT_OK(cuGraphNodeSetEnabled(exec, kernel, 1));
   EXPECT_OK(cuGraphLaunch(exec, stream));
   EXPECT_OK(cuStreamSynchronize(stream));
