@@ -20,17 +20,20 @@ class GraphTest : public GraphKernelTest {
     return node;
   }
   static Nodes before(CUgraphNode node) {
-    size_t count = 0;
-    EXPECT_OK(cuGraphNodeGetDependencies(node, nullptr, &count));
-    Nodes nodes(count);
-    if (count != 0) EXPECT_OK(cuGraphNodeGetDependencies(node, nodes.data(), &count));
-    return nodes;
+    return neighbours(driver().cuGraphNodeGetDependencies, node);
   }
   static Nodes after(CUgraphNode node) {
+    return neighbours(driver().cuGraphNodeGetDependentNodes, node);
+  }
+
+ private:
+  static Nodes neighbours(CUresult (*get)(CUgraphNode, CUgraphNode*, size_t*), CUgraphNode node) {
     size_t count = 0;
-    EXPECT_OK(cuGraphNodeGetDependentNodes(node, nullptr, &count));
+    EXPECT_EQ(get(node, nullptr, &count), CUDA_SUCCESS);
     Nodes nodes(count);
-    if (count != 0) EXPECT_OK(cuGraphNodeGetDependentNodes(node, nodes.data(), &count));
+    if (count != 0) {
+      EXPECT_EQ(get(node, nodes.data(), &count), CUDA_SUCCESS);
+    }
     return nodes;
   }
 };
