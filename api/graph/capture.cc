@@ -169,7 +169,7 @@ std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, b
   if (found == nullptr) {
     captures.events.erase(event);
   } else {
-    captures.events[event] = {found->capture, found->tips};
+    captures.events[event] = {found->capture, found->tips, stream.context};
   }
   captures.count();
   return found == nullptr ? std::nullopt : std::optional<CUresult>(CUDA_SUCCESS);

@@ -103,7 +103,7 @@ void forget_event(CUevent event) {
 
 void forget_context(CUcontext context) {
   forget_memory_of(context);
-  if (!watching()) return;
+  if (!watching_events()) return;
   std::lock_guard lock(Model::instance().mutex);
   Captures& captures = Captures::instance();
   std::vector<uint64_t> ids;
@@ -111,6 +111,8 @@ void forget_context(CUcontext context) {
     if (stream.key.context == context) ids.push_back(id);
   }
   for (const uint64_t id : ids) drop(captures, id);
+  std::erase_if(captures.events, [&](const auto& each) { return each.second.context == context; });
+  captures.count();
 }
 
 }  // namespace vgpu::graph

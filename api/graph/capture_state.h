@@ -32,6 +32,7 @@ struct CapturedStream {
 struct CapturedEvent {
   std::weak_ptr<Capture> capture;  // gone: it was recorded in a capture that is over
   std::vector<uint64_t> tips;
+  CUcontext context = nullptr;
 };
 
 // Under the model's lock.
