@@ -5,6 +5,9 @@
 
 namespace vgpu::server {
 
+// Callbacks of a broken context that may wait for a guest to take them.
+constexpr size_t kWaitingMax = 1 << 18;
+
 bool handle_HostFunction(Session& session, const wire::HostFunctionArgs& args,
                          const Record& record) {
   Stream* stream = session.find_stream(args.stream);
@@ -14,15 +17,19 @@ bool handle_HostFunction(Session& session, const wire::HostFunctionArgs& args,
   if (driver.cuLaunchHostFunc == nullptr || driver.cuStreamWaitValue32_v2 == nullptr) {
     return session.refuse(record, "cuLaunchHostFunc");
   }
+  HostCalls& calls = session.host_calls();
+  // relaxed: whether to look at all.
+  if (stream->context->faulted.load(std::memory_order_relaxed) && calls.waiting() > kWaitingMax)
+    return session.malformed(record, "more callbacks than are called");
   HostPoint* point = nullptr;
-  const CUresult taken = session.in_primary(
-      [&] { return session.host_calls().take(driver, args.call, stream->context, false, &point); });
+  const auto take = [&] { return calls.take(driver, args.call, stream->context, false, &point); };
+  const CUresult taken = calls.needs_memory(false) ? session.in_primary(take) : take();
   if (taken != CUDA_SUCCESS) {
-    if (args.kind == 1 && is_sticky(taken)) session.host_calls().tell(args.call, taken);
+    if (args.kind == 1 && is_sticky(taken)) calls.tell(args.call, taken);
     return session.forgotten(record, taken);
   }
   return session.submit(stream, record,
-                        [calls = &session.host_calls(), point, told = args.kind == 1](
+                        [calls = &calls, point, told = args.kind == 1](
                             const DriverTable& table, CUstream handle, const std::byte*) {
                           return calls->place(table, handle, point, told);
                         },

@@ -27,6 +27,7 @@ void CompletionPool::work() {
     jobs_.pop_front();
     lock.unlock();
     job();
+    job = nullptr;  // what it holds may have to ask the driver when it goes
     lock.lock();
   }
 }
@@ -71,6 +72,7 @@ void RetirementQueue::work() {
     running_ = true;
     lock.unlock();
     step();
+    step = nullptr;
     lock.lock();
     running_ = false;
   }

@@ -88,11 +88,11 @@ CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
 CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes; done += kHandleBytes) {
     const Handle handle = handles_.back();
-    handles_.pop_back();
     if (CUresult result = driver_->cuMemMap(address + done, kHandleBytes, 0, handle, 0);
         result != CUDA_SUCCESS) {
       return result;
     }
+    handles_.pop_back();
     (void)driver_->cuMemRelease(handle);  // the mapping keeps the memory
   }
   return CUDA_SUCCESS;

@@ -60,6 +60,46 @@ CUresult wait_for_records(Session& session, Stream* stream, const Record& record
   return result;
 }
 
+// Behind everything that was launched of a graph of the bound context.
+Marks marks_behind(Session& session, const Graph& graph) {
+  Marks marks = graph.after;
+  if (graph.last_stream == 0) return marks;
+  MarkRef mark;
+  Stream* stream = session.find_stream(graph.last_stream);
+  const CUresult result = stream != nullptr ? session.mark(stream, &mark)
+                                            : session.mark_context(session.bound(), &marks);
+  if (session.noted(result, session.bound()) == CUDA_SUCCESS && mark != nullptr)
+    marks.push_back(std::move(mark));
+  return marks;
+}
+
+// A new graph of the driver's in place of the one that was launched so far.
+CUresult rebuild(Session& session, Graph* graph) {
+  std::shared_ptr<NativeGraph> old = graph->native;
+  const CUresult result = build(session.driver(), *graph, &graph->native);
+  if (result != CUDA_SUCCESS) return result;
+  graph->after = marks_behind(session, *graph);
+  graph->last_stream = 0;  // until the next launch nothing more comes
+  session.let_go(graph->after, std::move(old));
+  return result;
+}
+
+// The driver orders the launches of one graph; those of the graph that was there before a change
+// only we know.
+CUresult wait_for_earlier(Session& session, Stream* stream, const Record& record, Graph* graph) {
+  CUresult result = CUDA_SUCCESS;
+  for (const MarkRef& mark : graph->after) {
+    if (result != CUDA_SUCCESS || session.past(*mark)) continue;
+    result = session.issue(stream, record.op(),
+                           [mark](const DriverTable& driver, CUstream handle, const std::byte*) {
+                             return driver.cuStreamWaitEvent(handle, mark->event, 0);
+                           },
+                           {.after = mark->recorded});
+  }
+  graph->after.clear();
+  return result;
+}
+
 }  // namespace
 
 bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs& args,
@@ -121,7 +161,7 @@ bool handle_GraphUpdate(Session& session, const wire::GraphUpdateArgs& args, con
     if (result == CUDA_SUCCESS)
       result = change(session.driver(), *graph, number, graph->native.get());
   }
-  if (result != CUDA_SUCCESS) result = build(session.driver(), *graph, &graph->native);
+  if (result != CUDA_SUCCESS) result = rebuild(session, graph);
   return session.complete(record, result, nullptr, 0);
 }
 
@@ -135,7 +175,8 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
   const auto nodes = static_cast<uint32_t>(graph->nodes.size());
   session.admission().admit(kLaunchCost * (nodes + 1));
-  const CUresult waits = wait_for_records(session, stream, record, *graph);
+  CUresult waits = wait_for_records(session, stream, record, *graph);
+  if (waits == CUDA_SUCCESS) waits = wait_for_earlier(session, stream, record, graph);
   if (waits != CUDA_SUCCESS) return session.forgotten(record, waits);
   LanePoint place;
   const bool goes_on = session.submit(
@@ -145,6 +186,7 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
       },
       {.weight = 1 + nodes / kNodesPerWeight, .after = graph->last, .place = &place});
   graph->last = place;
+  graph->last_stream = args.stream;
   for (const GraphNode& node : graph->nodes) {
     if (node.op != static_cast<uint16_t>(Op::kEventRecord)) continue;
     node.event->recorded = place;
@@ -155,8 +197,10 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
 
 bool handle_GraphDestroy(Session& session, const wire::GraphDestroyArgs& args,
                          const Record& record) {
-  if (find_ready(session, args.graph) == nullptr) return session.malformed(record, "unknown graph");
-  session.graphs().take(args.graph);
+  const Graph* graph = find_ready(session, args.graph);
+  if (graph == nullptr) return session.malformed(record, "unknown graph");
+  Marks marks = marks_behind(session, *graph);
+  session.let_go(std::move(marks), std::move(session.graphs().take(args.graph)->graph));
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 

@@ -21,6 +21,8 @@ namespace vgpu::server {
 struct Context;
 struct Event;
 struct HostPoint;
+struct Mark;
+struct Module;
 class Session;
 
 // One node, checked. What it names belonged to the guest at that time.
@@ -30,6 +32,9 @@ struct GraphNode {
   std::vector<uint32_t> before;  // earlier nodes
   wire::LaunchArgs launch;
   CUfunction function = nullptr;
+  std::weak_ptr<Module> module;  // of the function, as it was: `code` in its life number `life`
+  const Module* code = nullptr;  // while `module` holds on to it no other one has this address
+  uint64_t life = 0;
   std::vector<std::byte> params;
   wire::RectCopyArgs copy;
   CUDA_MEMCPY3D box = {};
@@ -59,7 +64,10 @@ struct Graph {
   uint32_t flags = 0;
   std::vector<GraphNode> nodes;
   std::shared_ptr<NativeGraph> native;
-  LanePoint last;                  // of the newest launch
+  LanePoint last;            // of the newest launch
+  uint64_t last_stream = 0;  // of the newest launch that `after` is not behind; 0: there is none
+  std::vector<std::shared_ptr<Mark>>
+      after;                       // launches of an earlier `native`: the next comes behind
   std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
   std::atomic<bool> making{true};  // the same
 };

@@ -36,6 +36,10 @@ NodesResult read_launch(Session& session, Bytes bytes, GraphNode* node) {
   // The driver reads as many bytes as the kernel has parameters.
   if (node->launch.param_bytes < kernel->param_bytes) return NodesResult::kMalformed;
   node->function = kernel->function;
+  const std::shared_ptr<Module> module = session.modules().find(node->launch.module);
+  node->module = module;
+  node->code = module.get();
+  node->life = module->life;
   node->params.assign(bytes.begin(), bytes.end());
   return NodesResult::kGood;
 }
@@ -63,8 +67,10 @@ NodesResult read_function(Session& session, Bytes bytes, GraphNode* node) {
   if (!take(&bytes, &args) || !bytes.empty() || args.kind != 0) return NodesResult::kMalformed;
   HostPoint* point = nullptr;
   HostCalls& calls = session.host_calls();
-  const CUresult taken = session.in_primary(
-      [&] { return calls.take(session.driver(), args.call, session.bound(), true, &point); });
+  const auto take = [&] {
+    return calls.take(session.driver(), args.call, session.bound(), true, &point);
+  };
+  const CUresult taken = calls.needs_memory(true) ? session.in_primary(take) : take();
   if (taken != CUDA_SUCCESS) return NodesResult::kStale;
   node->point = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
   return NodesResult::kGood;
@@ -154,18 +160,25 @@ NodesResult read_nodes(Session& session, std::span<const std::byte> bytes, uint3
   return result;
 }
 
+// The guest may have given a name away again, so it is not the names that count.
 bool still_whole(Session& session, const Graph& graph) {
   CUDA_MEMCPY3D box;
-  uint64_t seen = 0;  // most nodes are of the module of the one before
+  const GraphNode* seen = nullptr;  // most nodes are of the module of the one before
   for (const GraphNode& node : graph.nodes) {
     switch (static_cast<Op>(node.op)) {
       case Op::kLaunch:
-        if (node.launch.module == seen) break;
-        seen = node.launch.module;
-        if (session.modules().find_ready(seen) == nullptr) return false;
+        if (seen != nullptr && node.code == seen->code && node.life == seen->life) break;
+        seen = &node;
+        if (session.modules().find_ready(node.launch.module) != node.code ||
+            node.code->life != node.life) {
+          return false;
+        }
         break;
       case Op::kRectCopy:
-        if (resolve_copy(session, graph.context, node.copy, &box) != nullptr) return false;
+        if (resolve_copy(session, graph.context, node.copy, &box) != nullptr ||
+            box.srcArray != node.box.srcArray || box.dstArray != node.box.dstArray) {
+          return false;
+        }
         break;
       case Op::kRectFill:
         if (check_fill(session, node.fill) != nullptr) return false;

@@ -69,6 +69,16 @@ CUresult HostCalls::take(const DriverTable& driver, uint64_t call, const Context
   return CUDA_SUCCESS;
 }
 
+bool HostCalls::needs_memory(bool repeated) {
+  std::lock_guard lock(mutex_);
+  return (repeated ? free_repeated_ : free_).empty();
+}
+
+size_t HostCalls::waiting() {
+  std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
 void HostCalls::tell(uint64_t call, CUresult status) {
   HostPoint* point = nullptr;
   {
@@ -101,7 +111,7 @@ void HostCalls::give(HostPoint* point) {
 void HostCalls::give_all_of(const Context* context) {
   std::lock_guard lock(mutex_);
   for (HostPoint& point : points_) {
-    if (point.context != context) continue;
+    if (point.context != context || point.repeated) continue;  // graphs give theirs themselves
     point.given = true;
     if (point.state == HostPoint::State::kPlaced) free(&point);
   }

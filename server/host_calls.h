@@ -57,11 +57,16 @@ class HostCalls {
   // them. The device's primary context is current.
   CUresult take(const DriverTable& driver, uint64_t call, const Context* context, bool repeated,
                 HostPoint** point);
+  // Whether take() asks the driver for memory.
+  bool needs_memory(bool repeated);
+  // Calls that wait for room in the channel. For streams that is one each; a guest that finishes
+  // none can only heap up callbacks of a broken context.
+  size_t waiting();
   // Only calls the guest, with an error: no stream waits.
   void tell(uint64_t call, CUresult status);
   // The point will not be reached (again): the driver knows of it no more.
   void give(HostPoint* point);
-  // The same for all points of a context that is gone.
+  // The same for all points for one call of a context that is gone.
   void give_all_of(const Context* context);
 
   // Puts a point into a stream. `told`: also in a broken context, with its error. Gives the point

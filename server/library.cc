@@ -56,6 +56,7 @@ CUresult renew_library(const DriverTable& driver, Module* module) {
   if (result == CUDA_SUCCESS) {
     std::swap(module->library, fresh.library);
     std::swap(module->kernels, fresh.kernels);
+    ++module->life;
   }
   if (fresh.library != nullptr) (void)driver.cuLibraryUnload(fresh.library);
   return result;

@@ -157,6 +157,14 @@ void Session::fence(Marks marks, uint64_t sequence) {
   retire(&fence_queue_, std::move(marks), Semaphore::kFreeRetired, sequence);
 }
 
+void Session::let_go(Marks marks, std::shared_ptr<void> held) {
+  if (std::all_of(marks.begin(), marks.end(), [this](const MarkRef& each) { return past(*each); }))
+    return;
+  drop_queue_.post([this, marks = std::move(marks), held = std::move(held)] {
+    for (const MarkRef& mark : marks) (void)wait(*mark);
+  });
+}
+
 // Raises `semaphore` to `sequence` when the marks are past and all earlier ones of this queue are.
 void Session::retire(RetirementQueue* queue, Marks marks, Semaphore semaphore, uint64_t sequence) {
   if (!queue->busy() && std::all_of(marks.begin(), marks.end(),

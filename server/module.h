@@ -57,6 +57,7 @@ struct Module {
   std::vector<uint8_t> layout;           // the encoded module layout
   std::shared_ptr<LoadRequest> request;  // of a library: the driver reads its image in place
   std::map<uint64_t, Global> globals;    // by address; the consumer's
+  uint64_t life = 0;                     // how often it was loaded again; the consumer's
   std::atomic<bool> ready{false};        // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };

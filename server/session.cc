@@ -59,6 +59,7 @@ Session::~Session() {
   lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
+  drop_queue_.stop();
   pool_.stop();
 }
 
@@ -68,6 +69,7 @@ bool Session::release_all() {
   lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
+  drop_queue_.stop();
   pool_.stop();
   slab_streams_.clear();
   slab_sequence_ = 0;

@@ -193,6 +193,8 @@ class Session {
   void slab_registered(bool registered) { slab_registered_ = registered; }
   bool slab_registered() const { return slab_registered_; }
   void fence(Marks marks, uint64_t sequence);
+  // Work up to the marks may still use `held`, which goes when they are past.
+  void let_go(Marks marks, std::shared_ptr<void> held);
 
  private:
   struct Soon {
@@ -235,6 +237,7 @@ class Session {
   HandleTable<EventEntry> events_;
   ModuleTable modules_;
   ArrayTables arrays_;
+  HostCalls host_calls_;  // before those whose points go back there
   HandleTable<GraphEntry> graphs_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
@@ -251,9 +254,9 @@ class Session {
   std::atomic<bool> prints_{false};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::string reason_;
-  HostCalls host_calls_;
   RetirementQueue slab_queue_;
   RetirementQueue fence_queue_;
+  RetirementQueue drop_queue_;
   Lanes lanes_;
   CompletionPool pool_;  // last: its threads use all of the above
 };

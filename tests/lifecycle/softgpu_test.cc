@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "module_layout_generated.h"
+#include "protocol/wire/graph_nodes.h"
 #include "tests/lifecycle/server_process.h"
 #include "tests/support/guest.h"
 
@@ -128,6 +129,47 @@ class SoftGpu : public ::testing::TestWithParam<const char*> {
   uint64_t base_ = 0;
   std::map<std::string, uint32_t> index_;
 };
+
+// A guest unloads code that a graph of its own runs, and loads other code under the same name: the
+// driver's graph still has the old function.
+TEST_P(SoftGpu, AGraphDoesNotRunWhatHasItsNameLater) {
+  wire::LaunchArgs kernel;
+  kernel.module = kModule;
+  kernel.index = index_.at("double_all");
+  for (int i = 0; i < 3; ++i) kernel.grid[i] = kernel.block[i] = 1;
+  kernel.param_bytes = sizeof(base_);
+  std::vector<std::byte> command(sizeof(kernel) + sizeof(base_)), nodes;
+  std::memcpy(command.data(), &kernel, sizeof(kernel));
+  std::memcpy(command.data() + sizeof(kernel), &base_, sizeof(base_));
+  protocol::GraphNodeHeader header;
+  header.op = static_cast<uint16_t>(Op::kLaunch);
+  protocol::append_graph_node(&nodes, header, {}, command);
+  wire::ImageChunkArgs chunk;
+  chunk.upload = kUpload;
+  chunk.total = chunk.bytes = nodes.size();
+  guest_->post(Op::kImageChunk, chunk,
+               std::string(reinterpret_cast<const char*>(nodes.data()), nodes.size()));
+  wire::GraphInstantiateArgs make;
+  make.graph = SlotId::make(0x22, 1, 0);
+  make.upload = kUpload;
+  make.nodes = 1;
+  ASSERT_EQ(guest_->call(Op::kGraphInstantiate, make), 0);
+  guest_->write_inline(base_, std::string("\1\0\0\0", 4));
+  wire::GraphLaunchArgs run;
+  run.graph = make.graph;
+  run.stream = 1;
+  guest_->post(Op::kGraphLaunch, run);
+  ASSERT_EQ(guest_->synchronize(), 0);
+  EXPECT_EQ(guest_->read(base_, 4), std::string("\2\0\0\0", 4));
+  wire::ModuleUnloadArgs unload;
+  unload.module = kModule;
+  guest_->post(Op::kModuleUnload, unload);
+  load_module(guest_.get());
+  guest_->post(Op::kGraphLaunch, run);
+  ASSERT_EQ(guest_->synchronize(), 0);
+  EXPECT_EQ(guest_->channel().semaphores().sticky(0), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(guest_->read(base_, 4), std::string("\2\0\0\0", 4)) << "it has not run again";
+}
 
 TEST_P(SoftGpu, AKernelRunsInTheWorker) {
   std::vector<uint32_t> values(512);

@@ -115,6 +115,20 @@ TEST_F(HostCallsTest, ARepeatedPointFallsBack) {
   wait_for(point->address, 1);
 }
 
+// A graph gives its points back itself, maybe later than its context goes.
+TEST_F(HostCallsTest, ThePointsOfAContextGoOnce) {
+  const auto* context = reinterpret_cast<const Context*>(&channel_);
+  HostPoint *single = nullptr, *of_graph = nullptr;
+  ASSERT_EQ(calls_.take(driver_, 1, context, false, &single), CUDA_SUCCESS);
+  ASSERT_EQ(calls_.take(driver_, 2, context, true, &of_graph), CUDA_SUCCESS);
+  calls_.give_all_of(context);
+  EXPECT_EQ(take(3, false), single);
+  EXPECT_NE(take(4, true), of_graph);
+  calls_.give(of_graph);
+  EXPECT_EQ(take(5, true), of_graph);
+  EXPECT_NE(take(6, true), of_graph);
+}
+
 TEST_F(HostCallsTest, MoreThanThereIsRoomFor) {
   constexpr uint64_t kCalls = 3 * protocol::kHostCallEntries;
   std::vector<Placed> all;
