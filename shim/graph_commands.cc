@@ -20,7 +20,7 @@ struct Target {
   bool node_priority;
   protocol::GraphNodeHeader* header;
   std::vector<std::byte>* command;
-  std::vector<uint64_t>* functions;
+  uint64_t* function;
 
   template <typename Args>
   void put(Op op, const Args& args, std::span<const std::byte> behind = {}) {
@@ -121,7 +121,7 @@ CUresult write(Target to, const graph::HostPayload& host) {
   wire::HostFunctionArgs args;
   args.call = to.session.host_calls().add(&to.session, function);
   if (args.call == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  to.functions->push_back(args.call);
+  *to.function = args.call;
   to.put(Op::kHostFunction, args);
   return CUDA_SUCCESS;
 }
@@ -138,10 +138,10 @@ CUresult write(const Target&, const Other&) {
 CUresult graph_command(Session& session, Context* context, const graph::Step& step,
                        const GraphStaging& staging, bool node_priority,
                        protocol::GraphNodeHeader* header, std::vector<std::byte>* command,
-                       std::vector<uint64_t>* functions) {
+                       uint64_t* function) {
   const graph::Payload* work = step.work();
   if (work == nullptr) return CUDA_SUCCESS;
-  const Target target{session, context, step, staging, node_priority, header, command, functions};
+  const Target target{session, context, step, staging, node_priority, header, command, function};
   return std::visit([&](const auto& payload) { return write(target, payload); }, *work);
 }
 

@@ -13,11 +13,11 @@
 namespace vgpu::shim {
 
 // Fills in the command of a step, and what the header says of it. What it needs must still exist.
-// A host function gets a name, which is added to `functions`.
+// A host function gets a name, which is put into `function`.
 CUresult graph_command(Session& session, Context* context, const graph::Step& step,
                        const GraphStaging& staging, bool node_priority,
                        protocol::GraphNodeHeader* header, std::vector<std::byte>* command,
-                       std::vector<uint64_t>* functions);
+                       uint64_t* function);
 
 // The function that a kernel node runs: a CUfunction of `context`, or a CUkernel. INVALID_HANDLE.
 CUresult find_node_function(Session& session, const Context* context,

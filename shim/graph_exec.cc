@@ -18,14 +18,16 @@ static_assert(sizeof(protocol::RecordHeader) + sizeof(wire::GraphLaunchArgs) <= 
 
 GraphExec::~GraphExec() {
   if (!functions_.empty()) wait();  // what was launched still calls them
-  for (const uint64_t id : functions_) session_->host_calls().remove(id);
-  if (!alive()) return;
-  if (known_) {
+  for (const auto& [step, id] : functions_) session_->host_calls().remove(id);
+  for (const uint64_t id : replaced_) session_->host_calls().remove(id);
+  if (session_->state() != CUDA_SUCCESS) return;
+  const bool there = alive();
+  if (there && known_) {
     wire::GraphDestroyArgs args;
     args.graph = id_;
     (void)session_->post(context_, Op::kGraphDestroy, args);
   }
-  staging_.release(*session_, context_);  // waits for the launches that use it
+  staging_.release(*session_, there ? context_ : nullptr);  // waits for the launches that use it
 }
 
 bool GraphExec::alive() const {
@@ -33,14 +35,16 @@ bool GraphExec::alive() const {
          context_->active.load(std::memory_order_acquire);
 }
 
-CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* out) {
+CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* out, Names* names) {
   const graph::Step& step = plan_.steps[number];
   protocol::GraphNodeHeader header;
   header.number = number;
   std::vector<std::byte> command;
+  uint64_t function = 0;
   const CUresult r = graph_command(*session_, context_, step, staging_, node_priority_, &header,
-                                   &command, &functions_);
+                                   &command, &function);
   if (r != CUDA_SUCCESS) return r;
+  if (function != 0) names->emplace(number, function);
   std::span<const uint32_t> before;
   if (edges) before = step.before;
   protocol::append_graph_node(out, header, before, command);
@@ -49,12 +53,35 @@ CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* 
 
 CUresult GraphExec::send(const std::vector<uint32_t>& steps, bool edges, uint64_t* upload) {
   std::vector<std::byte> bytes;
-  for (const uint32_t step : steps) {
-    if (CUresult r = encode(step, edges, &bytes); r != CUDA_SUCCESS) return r;
-  }
+  Names names;
+  CUresult r = CUDA_SUCCESS;
+  for (size_t i = 0; i < steps.size() && r == CUDA_SUCCESS; ++i)
+    r = encode(steps[i], edges, &bytes, &names);
   *upload = session_->next_upload.fetch_add(1, std::memory_order_relaxed);
-  return bytes.empty() ? CUDA_SUCCESS
-                       : stage_image(*session_, context_, *upload, bytes.data(), bytes.size());
+  if (r == CUDA_SUCCESS && !bytes.empty())
+    r = stage_image(*session_, context_, *upload, bytes.data(), bytes.size());
+  if (r == CUDA_SUCCESS) {
+    take_names(names);
+  } else {
+    for (const auto& [step, id] : names) session_->host_calls().remove(id);
+  }
+  return r;
+}
+
+// Names that were replaced go once the launches are past that may call them.
+void GraphExec::take_names(const Names& names) {
+  constexpr size_t kReplacedMax = 256;
+  if (replaced_.size() >= kReplacedMax) {
+    wait();
+    for (const uint64_t id : replaced_) session_->host_calls().remove(id);
+    replaced_.clear();
+  }
+  for (const auto& [step, id] : names) {
+    const auto [entry, fresh] = functions_.emplace(step, id);
+    if (fresh) continue;
+    replaced_.push_back(entry->second);
+    entry->second = id;
+  }
 }
 
 void GraphExec::find_events() {
@@ -102,6 +129,7 @@ CUresult GraphExec::launch(CUstream handle) {
   const uint64_t number = session->post(context_, Op::kGraphLaunch, args, {}, &stream);
   if (number == 0) return session->lost();
   for (const uint64_t id : recorded_) {
+    // Of no stream: what is before it there, the graph does not say.
     if (Event* event = session->events.find(id)) event->set_recorded(0, number);
   }
   last_stream_ = stream;

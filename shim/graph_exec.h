@@ -3,6 +3,7 @@
 #ifndef VGPU_SHIM_GRAPH_EXEC_H_
 #define VGPU_SHIM_GRAPH_EXEC_H_
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -32,10 +33,13 @@ class GraphExec : public graph::ExecBackend {
   void wait() override;
 
  private:
+  using Names = std::map<uint32_t, uint64_t>;  // of host functions, by their steps
+
   bool alive() const;
   // Sends the steps as an upload; its name.
   CUresult send(const std::vector<uint32_t>& steps, bool edges, uint64_t* upload);
-  CUresult encode(uint32_t step, bool edges, std::vector<std::byte>* out);
+  CUresult encode(uint32_t step, bool edges, std::vector<std::byte>* out, Names* names);
+  void take_names(const Names& names);
   void find_events();
 
   Session* const session_;
@@ -46,8 +50,9 @@ class GraphExec : public graph::ExecBackend {
   const bool node_priority_;
   bool known_ = false;  // to the worker
   GraphStaging staging_;
-  std::vector<uint64_t> recorded_;   // events
-  std::vector<uint64_t> functions_;  // names of host functions, those of earlier parameters too
+  std::vector<uint64_t> recorded_;  // events
+  Names functions_;
+  std::vector<uint64_t> replaced_;  // names that what was launched before a change may still call
   StreamRef last_stream_;
   uint64_t last_launch_ = 0;  // number of the newest launch
 };

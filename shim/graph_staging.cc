@@ -65,10 +65,11 @@ void GraphStaging::merge() {
   ranges_ = std::move(merged);
 }
 
+// 0 for what was no ordinary memory when the block was made.
 uint64_t GraphStaging::moved(uint64_t address) const {
   auto range = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                                 [](uint64_t at, const Range& each) { return at < each.begin; });
-  --range;
+  if (range == ranges_.begin() || address >= (--range)->end) return 0;
   return block_.address + range->place + (address - range->begin);
 }
 

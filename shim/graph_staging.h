@@ -28,7 +28,7 @@ class GraphStaging {
   bool writes() const { return !out_.empty(); }
   void fill() const { move(in_, true); }
   void empty() const { move(out_, false); }
-  // Gives the block back; nobody uses it any more.
+  // Gives the block back, behind the work of `context`; null when that is gone with all its work.
   void release(Session& session, Context* context);
 
  private:
