@@ -34,10 +34,12 @@ void HostCalls::forget(const Context* context) {
   for (const uint64_t id : ids) functions_.remove(id);
 }
 
-// The thread takes no signal of the application's, and has a stack like any other of its threads.
+// The thread takes no signal that is sent to the application, but those that its functions bring
+// about themselves: a handler may live on them. It has a stack like any other of its threads.
 bool HostCalls::start(Session* session) {
   sigset_t all, before;
   ::sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&all, own);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
@@ -59,6 +61,8 @@ void* HostCalls::run_all(void* argument) {
     session->host_calls().run(session, call);
     calls.finish();
   }
+  // When it was a claim of the worker's that ended this, nobody may go on waiting for it either.
+  session->channel().mark_dead();
   return nullptr;
 }
 

@@ -95,9 +95,10 @@ void* watch(void* argument) {
   return nullptr;
 }
 
-void start_watcher(Session* session) {
+// False: without the thread nobody would notice the server's end, and calls would wait for ever.
+bool start_watcher(Session* session) {
   g_liveness_fd = session->channel().transport().liveness_fd();
-  if (g_liveness_fd < 0) return;
+  if (g_liveness_fd < 0) return true;
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -106,11 +107,10 @@ void start_watcher(Session* session) {
   ::pthread_attr_setstacksize(&attributes, 128 * 1024);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
-  if (::pthread_create(&thread, &attributes, watch, session) != 0) {
-    VGPU_LOG_ERROR("no thread to watch the server");
-  }
+  const int error = ::pthread_create(&thread, &attributes, watch, session);
   ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
 }
 
 void say(const std::string& text) {
@@ -151,7 +151,10 @@ CUresult attach() {
     say(opened.text());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  start_watcher(session);
+  if (!start_watcher(session)) {
+    say("no thread to watch the server");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   publish_session(session);
   return CUDA_SUCCESS;
 }

@@ -54,13 +54,14 @@ inline CUresult enter(Session** session, Context** context) {
   return CUDA_SUCCESS;
 }
 
-// For calls that need no context.
+// For calls that need no context. Some of them wait, and in a host function that would be for ever.
 inline CUresult enter(Session** session) {
   Session* found = Process::session();
   if (found == nullptr) [[unlikely]]
     return CUDA_ERROR_NOT_INITIALIZED;
   *session = found;
-  return found->state();
+  const CUresult state = found->state();
+  return state == CUDA_SUCCESS && inside_host_function ? CUDA_ERROR_NOT_PERMITTED : state;
 }
 
 }  // namespace vgpu::shim

@@ -68,7 +68,6 @@ CUresult cuStreamCreate(CUstream* handle, unsigned int flags) {
 CUresult cuStreamDestroy_v2(CUstream handle) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
   Stream* stream = session->streams.find(id_of(handle));
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   graph::forget_stream(shim::key_of(*stream->context, {stream->id, stream}));

@@ -160,14 +160,13 @@ void Driver::at_exit() {
 CUresult Driver::ready() const {
   const int state = state_.load(std::memory_order_acquire);
   if (state == kReady) [[likely]]
-    return CUDA_SUCCESS;
+    return inside_host_function ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
   if (state == kEnded) return CUDA_ERROR_DEINITIALIZED;
   return state == kFailed ? failure_ : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult enter_ignoring_errors(Context** context) {
   if (const CUresult result = Driver::instance().ready(); result != CUDA_SUCCESS) return result;
-  if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
   Context* const top = context_stack().top();
   if (top == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!top->alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;

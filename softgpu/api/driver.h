@@ -40,8 +40,8 @@ class Driver {
 
   // cuInit. Thread-safe; later calls return what the first did.
   CUresult initialise();
-  // CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in the child of a fork after it, and
-  // DEINITIALIZED once the process ends.
+  // CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in the child of a fork after it,
+  // DEINITIALIZED once the process ends, and NOT_PERMITTED inside a host function.
   CUresult ready() const;
 
   // Devices as the program sees them; all are alike but for who they are.

@@ -19,10 +19,7 @@ namespace {
 
 class GraphBackend final : public graph::Backend {
  public:
-  CUresult ready() override {
-    const CUresult r = Driver::instance().ready();
-    return r == CUDA_SUCCESS && inside_host_function ? CUDA_ERROR_NOT_PERMITTED : r;
-  }
+  CUresult ready() override { return Driver::instance().ready(); }
 
   CUresult enter(CUcontext* current) override {
     Context* context = nullptr;
