@@ -77,9 +77,14 @@ bool handle_HostUnmap(Session& session, const wire::HostUnmapArgs& args, const R
   if (!session.host_memory().begin_unmap(args.address, &bytes)) {
     return session.malformed(record, "unknown block");
   }
-  session.pool().post([&session, address = args.address, bytes, lanes = session.lane_ends(),
-                       reply = record.reply()] {
+  // A driver waits for the work of the context that asks, which for it is always the primary one.
+  Marks marks;
+  if (Context* context = session.bound(); context != nullptr && !context->primary)
+    (void)session.noted(session.mark_context(context, &marks), context);
+  session.pool().post([&session, address = args.address, bytes, marks = std::move(marks),
+                       lanes = session.lane_ends(), reply = record.reply()] {
     for (const LanePoint& point : lanes) session.lanes().wait(point);
+    for (const MarkRef& mark : marks) (void)session.wait(*mark);
     const DriverTable& driver = session.driver();
     (void)driver.cuCtxSetCurrent(session.config().primary);
     const CUresult result = driver.cuMemHostUnregister(reinterpret_cast<void*>(address));

@@ -228,6 +228,34 @@ TEST_F(LifetimeTest, MemoryIsAccountedExactly) {
   EXPECT_EQ(after, before);
 }
 
+// Freed by the context whose work uses it, of which the primary context knows nothing.
+TEST_F(LifetimeTest, PinnedMemoryStaysForTheWorkOfAnotherContext) {
+  CUcontext other = nullptr;
+  CUmodule module = nullptr;
+  CUfunction hold = nullptr, fill = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&other, 0, device_));
+  ASSERT_OK(cuModuleLoadData(&module, kKernels));
+  ASSERT_OK(cuModuleGetFunction(&hold, module, "gate"));
+  ASSERT_OK(cuModuleGetFunction(&fill, module, "fill"));
+  uint32_t* const memory = pinned(16);
+  {
+    const Stream stream;
+    Gate gate(hold, stream);
+    auto data = reinterpret_cast<CUdeviceptr>(memory);
+    uint32_t n = 16, value = 5;
+    void* params[] = {&data, &n, &value};
+    EXPECT_OK(cuLaunchKernel(fill, 1, 1, 1, 16, 1, 1, 0, stream, params, nullptr));
+    std::thread opener([&gate] {
+      ::poll(nullptr, 0, 30);
+      gate.open();
+    });
+    EXPECT_OK(cuMemFreeHost(memory));
+    opener.join();
+    EXPECT_OK(cuStreamSynchronize(stream));
+  }
+  EXPECT_OK(cuCtxDestroy_v2(other));
+}
+
 TEST_F(LifetimeTest, ThousandsOfHandlesAtOnce) {
   constexpr int kMany = 4000;
   std::vector<CUevent> events;
