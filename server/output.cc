@@ -3,6 +3,7 @@
 #include "server/output.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 namespace vgpu::server {
 namespace {
@@ -26,16 +28,20 @@ Result<UniqueFd> replace(int descriptor, const char* name) {
   return made;
 }
 
+int spill_descriptor = -1;  // set once, before other threads exist
+
+void spill_all() { process_output().spill(spill_descriptor); }
+
 }  // namespace
 
 uint64_t Output::File::end() const {
   struct stat info {};
-  return fstat(fd.get(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : read;
+  return fstat(fd.get(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : read.load();
 }
 
 void Output::File::pass(uint64_t position) {
   read = position;
-  const uint64_t whole = read / kPageBytes * kPageBytes;
+  const uint64_t whole = position / kPageBytes * kPageBytes;
   if (whole - freed < kFreeBytes) return;
   (void)fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(freed),
                   static_cast<off_t>(whole - freed));
@@ -80,6 +86,37 @@ size_t Output::fetch(bool error, std::span<std::byte> into) {
 uint64_t Output::passed() {
   std::lock_guard lock(mutex_);
   return files_[0].read + files_[1].read;
+}
+
+// The guest's kernels may have written it, so nothing in it may steer a terminal.
+void Output::spill(int descriptor) const {
+  constexpr char kFront[] = "vgpu-worker ends; on its standard error stood:\n";
+  const File& file = files_[1];
+  const uint64_t end = file.end(), begin = file.read;
+  if (!active_.load(std::memory_order_acquire) || end <= begin) return;
+  char text[kSpillBytesMax + 1];
+  const uint64_t from = end - std::min<uint64_t>(end - begin, kSpillBytesMax);
+  const ssize_t got = pread(file.fd.get(), text, kSpillBytesMax, static_cast<off_t>(from));
+  if (got <= 0) return;
+  for (ssize_t i = 0; i < got; ++i) {
+    if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~')) text[i] = '?';
+  }
+  text[got] = '\n';
+  const ssize_t length = text[got - 1] == '\n' ? got : got + 1;
+  // Whoever reads it or does not: the process ends.
+  const ssize_t written[] = {write(descriptor, kFront, sizeof(kFront) - 1),
+                             write(descriptor, text, static_cast<size_t>(length))};
+  (void)written;
+}
+
+void spill_output_at_death(int descriptor) {
+  spill_descriptor = descriptor;
+  (void)process_output();  // made now: a handler may not
+  struct sigaction action = {};
+  action.sa_handler = [](int) { spill_all(); };  // abort() goes on behind it
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  (void)sigaction(SIGABRT, &action, nullptr);
+  (void)std::atexit(spill_all);
 }
 
 Output& process_output() {

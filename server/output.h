@@ -17,6 +17,8 @@ namespace vgpu::server {
 
 // What waits for a guest that does not fetch it; then the oldest is lost.
 inline constexpr uint64_t kOutputBytesMax = uint64_t{64} << 20;
+// How much of the last words of a process is kept.
+inline constexpr size_t kSpillBytesMax = 2048;
 
 // Standard output and error of the process, kept in memory files: whoever writes there never waits.
 // Thread-safe. A process without one (guest and driver share it) does nothing here.
@@ -35,11 +37,15 @@ class Output {
   // How many bytes were fetched or lost, both kinds together.
   uint64_t passed();
 
+  // For a process that dies: the end of what stands on standard error and was not fetched goes to
+  // `descriptor`, as plain text. Async-signal-safe; nothing is fetched by it.
+  void spill(int descriptor) const;
+
  private:
   struct File {
     UniqueFd fd;
-    uint64_t read = 0;   // up to here it was fetched or lost
-    uint64_t freed = 0;  // up to here the memory is given back
+    std::atomic<uint64_t> read{0};  // up to here it was fetched or lost
+    uint64_t freed = 0;             // up to here the memory is given back
     uint64_t end() const;
     void pass(uint64_t position);
   };
@@ -52,6 +58,9 @@ class Output {
 
 // The process's own.
 Output& process_output();
+// When the process aborts, or a library ends it by exit(), its last words go to `descriptor`. Once,
+// before other threads exist.
+void spill_output_at_death(int descriptor);
 
 }  // namespace vgpu::server
 

@@ -209,6 +209,8 @@ int run(int argc, char** argv) {
   if (Status taken = process_output().take_over(); !taken.ok()) {
     return fail(kExitAttach, "standard output", taken);
   }
+  // But what a library says when it gives up the process is for whoever reads the log.
+  spill_output_at_death(log_descriptor);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   __sanitizer_set_report_fd(reinterpret_cast<void*>(static_cast<intptr_t>(log_descriptor)));
 #endif

@@ -3,11 +3,13 @@
 #include "server/output.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -89,6 +91,31 @@ TEST(Output, IsBounded) {
         return 0;
       }),
       0);
+}
+
+// What is still unread when the process gives up, and only that.
+TEST(Output, LastWordsGoToTheLog) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (!process_output().take_over().ok()) _exit(1);
+    spill_output_at_death(ends[1]);
+    std::fprintf(stderr, "fetched\n");
+    if (fetch(&process_output(), true, 100) != "fetched\n") _exit(2);
+    std::fprintf(stderr, "\x1b[2Jfree(): invalid pointer\n");
+    std::abort();
+  }
+  close(ends[1]);
+  std::string text;
+  char piece[256];
+  for (ssize_t got = 0; (got = read(ends[0], piece, sizeof(piece))) > 0;)
+    text.append(piece, static_cast<size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+  EXPECT_EQ(text, "vgpu-worker ends; on its standard error stood:\n?[2Jfree(): invalid pointer\n");
 }
 
 TEST(Output, NothingWhereTheDriverPrintsInTheGuest) {
