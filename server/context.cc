@@ -1,5 +1,7 @@
 // Contexts: binding, creating, waiting for, limits.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "op.h"
 #include "protocol/limits.h"
 #include "server/session.h"
@@ -98,6 +100,12 @@ void Session::destroy_remains(Remains* remains) {
   memory_->give_back(charged);
 }
 
+// Pages of managed variables are of no context, and the program keeps pointers to them.
+static bool shows_pages(const Module& library) {
+  return std::any_of(library.globals.begin(), library.globals.end(),
+                     [](const auto& each) { return each.second.context == nullptr; });
+}
+
 // A primary context that was reset begins a new life: libraries outlive it, their variables do not.
 CUresult Session::revive(Context* context) {
   if (!context->was_reset) return CUDA_SUCCESS;
@@ -108,7 +116,7 @@ CUresult Session::revive(Context* context) {
     // acquire: partner is the helper thread's release once the library is filled.
     if (each->context != context || !each->ready.load(std::memory_order_acquire)) return;
     forget_globals(memory_, each.get(), context);
-    if (result == CUDA_SUCCESS) result = renew_library(driver(), each.get());
+    if (result == CUDA_SUCCESS && !shows_pages(*each)) result = renew_library(driver(), each.get());
   });
   if (before != nullptr && before != context) (void)bind(before);
   return result;

@@ -18,8 +18,9 @@ CUresult map_managed(Session& session, uint64_t base, uint64_t bytes) {
     return CUDA_ERROR_UNKNOWN;
   }
   // Where pages of an unloaded module still lie, the new ones take their place. Nothing of the
-  // application's may.
-  const int place = session.managed().contains(base) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+  // application's may, such as what lies behind those.
+  const bool ours = session.managed().contains(base, bytes);
+  const int place = ours ? MAP_FIXED : MAP_FIXED_NOREPLACE;
   auto* const wanted = reinterpret_cast<void*>(base);
   void* const got =
       ::mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | place, pages->first.get(), 0);

@@ -51,10 +51,10 @@ void ManagedRanges::remove(uint64_t base) {
   blocks_.erase(base);
 }
 
-bool ManagedRanges::contains(uint64_t address) {
+bool ManagedRanges::contains(uint64_t address, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   uint64_t offset = 0;
-  return find(address, 1, &offset) != nullptr;
+  return find(address, bytes, &offset) != nullptr;
 }
 
 ManagedRanges::Block* ManagedRanges::find(uint64_t address, uint64_t bytes, uint64_t* offset) {

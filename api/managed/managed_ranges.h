@@ -32,7 +32,7 @@ class ManagedRanges {
   // What was known of the same addresses is forgotten.
   void add(uint64_t base, uint64_t bytes);
   void remove(uint64_t base);
-  bool contains(uint64_t address);
+  bool contains(uint64_t address, uint64_t bytes = 1);
 
   CUresult advise(uint64_t address, uint64_t bytes, CUmem_advise advice, CUmemLocation location);
   CUresult prefetch(uint64_t address, uint64_t bytes, CUmemLocation location, unsigned flags);

@@ -203,5 +203,29 @@ TEST_F(ManagedTest, Variables) {
   }
 }
 
+// They are of no context: the program's pointer and the kernels still mean the same pages.
+TEST_F(ManagedTest, VariablesOfALibraryAfterReset) {
+  CUlibrary library = nullptr;
+  CUkernel bump = nullptr;
+  CUdeviceptr counter = 0, again = 0;
+  ASSERT_OK(cuLibraryLoadData(&library, kManagedPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  ASSERT_OK(cuLibraryGetKernel(&bump, library, "bump"));
+  ASSERT_OK(cuLibraryGetManaged(&counter, nullptr, library, "counter"));
+  auto* value = reinterpret_cast<volatile uint32_t*>(counter);
+  EXPECT_EQ(*value, 41U);
+  module_ = nullptr;  // goes with the context
+  ASSERT_OK(cuDevicePrimaryCtxReset_v2(device_));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, device_));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  *value = 70;
+  EXPECT_OK(cuLaunchKernel(reinterpret_cast<CUfunction>(bump), 1, 1, 1, 1, 1, 1, 0, nullptr,
+                           nullptr, nullptr));
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_EQ(*value, 71U);
+  EXPECT_OK(cuLibraryGetManaged(&again, nullptr, library, "counter"));
+  EXPECT_EQ(again, counter);
+  EXPECT_OK(cuLibraryUnload(library));
+}
+
 }  // namespace
 }  // namespace vgpu::conformance
