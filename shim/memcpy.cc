@@ -5,43 +5,25 @@
 
 #include <cstring>
 
-#include "api/default_stream.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
+#include "shim/copy.h"
 #include "shim/staging.h"
-#include "shim/stream_table.h"
 
 namespace vgpu::driver {
 
 using shim::Allocation;
-using shim::Context;
-using shim::enter;
-using shim::find_any_stream;
+using shim::Copy;
 using shim::HostBlock;
+using shim::must_wait;
 using shim::Session;
 using shim::stage_from_device;
 using shim::stage_to_device;
-using shim::StreamRef;
 using shim::synchronize_stream;
+using shim::Timing;
+using shim::wait_if;
 
 namespace {
-
-enum class Timing : uint8_t { kSynchronous, kAsynchronous };
-
-struct Copy {
-  Session* session = nullptr;
-  Context* context = nullptr;
-  StreamRef stream;
-  Timing timing = Timing::kSynchronous;
-};
-
-// A copy may run in a stream of another context than the current one.
-CUresult begin(Copy* copy, CUstream stream, Timing timing) {
-  copy->timing = timing;
-  if (CUresult r = enter(&copy->session, &copy->context); r != CUDA_SUCCESS) return r;
-  if (stream == nullptr) stream = default_stream();
-  return find_any_stream(*copy->session, stream, &copy->stream, &copy->context);
-}
 
 // What a range of addresses is. kBeyond: it begins in memory that we know and ends outside.
 enum class Side : uint8_t { kDevice, kInPlace, kRegistered, kPageable, kBeyond };
@@ -62,16 +44,6 @@ Side side_of(Session& session, uint64_t address, uint64_t bytes) {
 
 bool is_known(Side side) { return side < Side::kPageable; }
 
-// A synchronous copy to the device is done when it returns, also for streams that do not order with
-// it. Where there are none, order in the channel is enough, unless kernels print: then it shows
-// what.
-bool must_wait(Copy& copy) {
-  return copy.timing == Timing::kSynchronous &&
-         (copy.session->output().prints() ||
-          copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
-          copy.session->contexts().active_count() > 1);
-}
-
 template <typename Args>
 CUresult post(Copy& copy, Op op, uint64_t to, uint64_t from, uint64_t bytes) {
   Args args;
@@ -89,17 +61,14 @@ CUresult to_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side 
   }
   const CUresult result = stage_to_device(*copy.session, copy.context, to,
                                           reinterpret_cast<const void*>(from), bytes, copy.stream);
-  return result == CUDA_SUCCESS && must_wait(copy)
-             ? synchronize_stream(*copy.session, copy.context, copy.stream)
-             : result;
+  return wait_if(copy, must_wait(copy), result);
 }
 
 CUresult from_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side target) {
   if (target == Side::kInPlace) {
     const CUresult result =
         post<wire::CopyFromDeviceInPlaceArgs>(copy, Op::kCopyFromDeviceInPlace, to, from, bytes);
-    if (result != CUDA_SUCCESS || copy.timing == Timing::kAsynchronous) return result;
-    return synchronize_stream(*copy.session, copy.context, copy.stream);
+    return wait_if(copy, true, result);
   }
   const CUresult result = stage_from_device(*copy.session, copy.context,
                                             reinterpret_cast<void*>(to), from, bytes, copy.stream);
@@ -108,9 +77,7 @@ CUresult from_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Sid
 
 CUresult on_the_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes) {
   const CUresult result = post<wire::CopyDeviceArgs>(copy, Op::kCopyDevice, to, from, bytes);
-  return result == CUDA_SUCCESS && must_wait(copy)
-             ? synchronize_stream(*copy.session, copy.context, copy.stream)
-             : result;
+  return wait_if(copy, must_wait(copy), result);
 }
 
 // Between two places in host memory, in the stream's order.

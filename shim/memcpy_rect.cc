@@ -5,63 +5,29 @@
 
 #include <cstring>
 
-#include "api/default_stream.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
+#include "shim/copy.h"
 #include "shim/rect_place.h"
 #include "shim/staging_rect.h"
-#include "shim/stream_table.h"
 
 namespace vgpu::driver {
 
-using shim::Context;
-using shim::enter;
-using shim::find_any_stream;
+using shim::Copy;
+using shim::must_wait;
 using shim::Place;
 using shim::RectEnd;
-using shim::Session;
-using shim::StreamRef;
 using shim::synchronize_stream;
+using shim::Timing;
+using shim::wait_if;
 
 namespace {
-
-enum class Timing : uint8_t { kSynchronous, kAsynchronous };
-
-struct Copy {
-  Session* session = nullptr;
-  Context* current = nullptr;  // whose arrays the handles mean
-  Context* context = nullptr;  // the stream's
-  StreamRef stream;
-  Timing timing = Timing::kSynchronous;
-};
-
-CUresult begin(Copy* copy, CUstream stream, Timing timing) {
-  copy->timing = timing;
-  if (CUresult r = enter(&copy->session, &copy->current); r != CUDA_SUCCESS) return r;
-  copy->context = copy->current;
-  return find_any_stream(*copy->session, stream == nullptr ? default_stream() : stream,
-                         &copy->stream, &copy->context);
-}
 
 CUresult post_copy(Copy& copy, const RectEnd& to, const RectEnd& from, const RectCopy& rect) {
   wire::RectCopyArgs args = shim::copy_args(to, from, rect);
   args.stream = copy.stream.id;
   const uint64_t number = copy.session->post(copy.context, Op::kRectCopy, args, {}, &copy.stream);
   return number != 0 ? CUDA_SUCCESS : copy.session->lost();
-}
-
-// A synchronous copy to the device is done when it returns, also for streams that do not order with
-// it. Where there are none, order in the channel is enough, unless kernels print: then it shows
-// what.
-bool others_may_look(const Copy& copy) {
-  return copy.session->output().prints() ||
-         copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
-         copy.session->contexts().active_count() > 1;
-}
-
-CUresult wait_if(Copy& copy, bool wait, CUresult result) {
-  if (result != CUDA_SUCCESS || !wait || copy.timing == Timing::kAsynchronous) return result;
-  return synchronize_stream(*copy.session, copy.context, copy.stream);
 }
 
 // Between two places in host memory, in the stream's order.
@@ -94,10 +60,10 @@ CUresult run(Copy& copy, const RectCopy& rect) {
   if (!to.on_device() && !from.on_device()) return on_the_host(copy, rect);
   if (to.worker_reaches() && from.worker_reaches()) {
     const bool host = to.kind == Place::kInPlace || from.kind == Place::kInPlace;
-    return wait_if(copy, host || others_may_look(copy), post_copy(copy, to.end, from.end, rect));
+    return wait_if(copy, host || must_wait(copy), post_copy(copy, to.end, from.end, rect));
   }
   if (to.on_device()) {
-    return wait_if(copy, others_may_look(copy),
+    return wait_if(copy, must_wait(copy),
                    stage_rect_to_device(*copy.session, copy.context, to.end, rect, copy.stream));
   }
   const CUresult result =
