@@ -24,10 +24,9 @@ StreamPlace GuestPools::place(const Context& context, const StreamRef& stream) {
   return place;
 }
 
-void GuestPools::note_wait(const Context& context, const StreamRef& stream, const Event& event) {
-  if (!pools_.used()) return;
-  const Event::Record record = event.last_record();
-  if (record.stream != 0)
+void GuestPools::note_wait(const Context& context, const StreamRef& stream, const Event& event,
+                           const Event::Record& record) {
+  if (pools_.used() && record.stream != 0)
     pools_.follow(place(context, stream), event.context->id, record.stream, record.number);
 }
 

@@ -19,8 +19,10 @@ class GuestPools final : private PoolMemory {
   StreamPools* operator->() { return &pools_; }
   // Where work in `stream` of `context` stands.
   static StreamPlace place(const Context& context, const StreamRef& stream);
-  // The stream has waited for the event.
-  void note_wait(const Context& context, const StreamRef& stream, const Event& event);
+  // The stream has waited for the event as it was before the wait was written down: another thread
+  // may record it again meanwhile.
+  void note_wait(const Context& context, const StreamRef& stream, const Event& event,
+                 const Event::Record& record);
 
  private:
   CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;

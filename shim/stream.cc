@@ -123,8 +123,9 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   wire::StreamWaitEventArgs args;
   args.stream = stream.id;
   args.event = event->id;
+  const Event::Record record = event->last_record();
   if (session->post(context, Op::kStreamWaitEvent, args, {}, &stream) == 0) return session->lost();
-  session->pools().note_wait(*context, stream, *event);
+  session->pools().note_wait(*context, stream, *event, record);
   return CUDA_SUCCESS;
 }
 
