@@ -72,22 +72,35 @@ bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& a
   return session.complete(record, result, &reply, sizeof(reply));
 }
 
-// The driver waits for the device inside, so a helper calls it.
+// The driver waits for the device inside, so a helper calls it. Those that nobody waits for take
+// one thread together, lest they take all from those who wait.
 bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& args,
                            const Record& record) {
-  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  const bool waits = record.reply() != protocol::kNoReply;
+  if (args.address == 0) {
+    if (!waits) return session.malformed(record, "no reply slot");
+    session.drop_queue().post([&session, reply = record.reply()] {
+      session.channel().replies().complete(reply, CUDA_SUCCESS);
+    });
+    return true;
+  }
   uint64_t bytes = 0;
   if (!session.memory().disown(args.address, &bytes)) {
     return session.malformed(record, "unknown allocation");
   }
-  session.pool().post([&session, address = args.address, bytes, lanes = session.lane_ends(),
-                       reply = record.reply()] {
+  auto job = [&session, address = args.address, bytes, lanes = session.lane_ends(),
+              reply = record.reply()] {
     for (const LanePoint& point : lanes) session.lanes().wait(point);
     (void)session.driver().cuCtxSetCurrent(session.config().primary);
     const CUresult result = session.driver().cuMemFree_v2(address);
     if (result == CUDA_SUCCESS) session.memory().give_back(bytes);
     session.channel().replies().complete(reply, result);
-  });
+  };
+  if (waits) {
+    session.pool().post(std::move(job));
+  } else {
+    session.drop_queue().post(std::move(job));
+  }
   return true;
 }
 

@@ -94,6 +94,8 @@ class Session {
   HostBlocks& host_memory() { return host_memory_; }
   Admission& admission() { return admission_; }
   CompletionPool& pool() { return pool_; }
+  // For what waits and is not waited for, one after the other.
+  RetirementQueue& drop_queue() { return drop_queue_; }
   Lanes& lanes() { return lanes_; }
   HostCalls& host_calls() { return host_calls_; }
   ModuleTable& modules() { return modules_; }

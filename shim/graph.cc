@@ -149,7 +149,7 @@ class GraphBackend final : public graph::Backend {
     Context* context;
     if (shim::enter(&session) == CUDA_SUCCESS &&
         find_context(*session, handle, &context) == CUDA_SUCCESS) {
-      (void)session->memory().free(address);
+      (void)session->memory().free(address, false);
     }
   }
 

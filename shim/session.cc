@@ -167,12 +167,16 @@ CUresult Session::lend(uint64_t bytes, uint64_t* address, uint64_t* lent) {
     refused[refusals++] = answer.address;
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  for (int i = 0; i < refusals; ++i) (void)release(refused[i]);
+  for (int i = 0; i < refusals; ++i) (void)release(refused[i], true);
   return result;
 }
 
+void Session::finish_releases() {
+  (void)call(nullptr, Op::kMemFreeForward, wire::MemFreeForwardArgs());
+}
+
 CUresult Session::take_back(uint64_t address, uint64_t lent) {
-  const CUresult result = release(address);
+  const CUresult result = release(address, true);
   if (!channel_->transport().same_address_space()) release_addresses(address, lent);
   return result;
 }
@@ -186,9 +190,10 @@ CUresult Session::allocate(uint64_t bytes, uint64_t* address) {
   return result;
 }
 
-CUresult Session::release(uint64_t address) {
+CUresult Session::release(uint64_t address, bool waits) {
   wire::MemFreeForwardArgs args;
   args.address = address;
+  if (!waits) return post(nullptr, Op::kMemFreeForward, args) != 0 ? CUDA_SUCCESS : lost();
   return call(nullptr, Op::kMemFreeForward, args);
 }
 

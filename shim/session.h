@@ -179,7 +179,8 @@ class Session : public MemoryPort {
   CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override;
   CUresult take_back(uint64_t address, uint64_t lent) override;
   CUresult allocate(uint64_t bytes, uint64_t* address) override;
-  CUresult release(uint64_t address) override;
+  CUresult release(uint64_t address, bool waits) override;
+  void finish_releases() override;
   bool idle() override;
   uint64_t fence() override;
   uint64_t retired() override;

@@ -44,7 +44,7 @@ CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, bool pooled, u
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceMemory::free(uint64_t address) {
+CUresult DeviceMemory::free(uint64_t address, bool waits) {
   std::unique_lock lock(mutex_);
   const BlockIndex index = index_.find(address);
   if (index == kNoBlock || pool_[index].address != address ||
@@ -55,8 +55,9 @@ CUresult DeviceMemory::free(uint64_t address) {
     if (foreign == kNoBlock || pool_[foreign].pooled || pool_[foreign].bytes == 0)
       return CUDA_ERROR_INVALID_VALUE;
     disown(address);
+    releasing_ |= !waits;
     lock.unlock();
-    return port_.release(address);
+    return port_.release(address, waits);
   }
   if (pool_[index].pooled) return CUDA_ERROR_INVALID_VALUE;
   retire_live(index);
@@ -125,8 +126,16 @@ uint64_t DeviceMemory::used() {
 
 CUresult DeviceMemory::allocate_forwarded(uint64_t bytes, uint64_t context, bool pooled,
                                           uint64_t* address) {
-  if (const CUresult result = port_.allocate(bytes, address); result != CUDA_SUCCESS) return result;
+  CUresult result = port_.allocate(bytes, address);
   std::unique_lock lock(mutex_);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && releasing_) {
+    releasing_ = false;
+    lock.unlock();
+    port_.finish_releases();
+    result = port_.allocate(bytes, address);
+    lock.lock();
+  }
+  if (result != CUDA_SUCCESS) return result;
   adopt(*address, bytes, context);
   pool_[foreign_.back()].pooled = pooled;
   used_ += round_up(bytes, kUnitBytes);

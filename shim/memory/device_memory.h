@@ -37,9 +37,11 @@ class MemoryPort {
   virtual CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) = 0;
   // All of what lend() gave; waits.
   virtual CUresult take_back(uint64_t address, uint64_t lent) = 0;
-  // Mode C: one cuMemAlloc or cuMemFree of the driver; wait.
+  // Mode C: one cuMemAlloc or cuMemFree of the driver. Both wait, but a release only when asked to.
   virtual CUresult allocate(uint64_t bytes, uint64_t* address) = 0;
-  virtual CUresult release(uint64_t address) = 0;
+  virtual CUresult release(uint64_t address, bool waits) = 0;
+  // Waits until all releases that did not wait are done.
+  virtual void finish_releases() = 0;
   // Nothing was submitted since all work was last known to be past.
   virtual bool idle() = 0;
   // Number that retired() reaches when all work submitted so far is past; does not wait.
@@ -76,8 +78,8 @@ class DeviceMemory {
     return allocate(bytes, context, false, address);
   }
   // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in
-  // modes A and B.
-  CUresult free(uint64_t address);
+  // modes A and B; in mode C for the driver's cuMemFree, unless `waits` is false.
+  CUresult free(uint64_t address, bool waits = true);
   // The live allocation that holds `address`.
   bool find(uint64_t address, Allocation* allocation);
   // Blocks of memory pools: no context's, and unknown to free().
@@ -158,6 +160,7 @@ class DeviceMemory {
   std::deque<Batch> pending_;
   std::deque<BlockIndex>
       foreign_;  // blocks that the driver placed (mode C, globals); few, searched linearly
+  bool releasing_ = false;              // mode C: some releases may not be done yet
   BlockIndex tail_ = kNoBlock;          // last block of the span that ends at the frontier
   uint64_t frontier_ = 0;               // first address of the range that was never backed
   uint64_t mapped_ = 0;                 // bytes backed

@@ -23,8 +23,9 @@ CUresult DeviceMemory::free_pooled(uint64_t address, bool past) {
     return CUDA_SUCCESS;
   }
   disown(address);
+  releasing_ = true;
   lock.unlock();
-  return port_.release(address);
+  return port_.release(address, false);
 }
 
 bool DeviceMemory::split_pooled(uint64_t address, uint64_t bytes) {

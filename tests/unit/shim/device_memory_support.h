@@ -64,7 +64,8 @@ class FakePort : public MemoryPort {
     ++forwarded;
     return CUDA_SUCCESS;
   }
-  CUresult release(uint64_t) override {
+  void finish_releases() override {}
+  CUresult release(uint64_t, bool) override {
     --forwarded;
     return CUDA_SUCCESS;
   }
