@@ -49,8 +49,7 @@ def server(driver, **more):
                 [str(BUILD / "bin/vgpud"), "--listen", address, "--driver", str(driver)],
                 env=environment(**more), stdout=log, stderr=log, start_new_session=True)
             try:
-                until(lambda: process.poll() is not None or
-                      vgpu("info", "--server", address).returncode == 0, "the server")
+                until(lambda: process.poll() is not None or knows_its_device(address), "the server")
                 yield address
             finally:
                 if process.poll() is None:
@@ -59,6 +58,12 @@ def server(driver, **more):
                 log.seek(0)
                 sys.stderr.write(log.read())
         expect(process.returncode == 0, f"vgpud ended with {process.returncode}")
+
+
+def knows_its_device(address):
+    """Whether the server answers and its first worker has told it what the driver has."""
+    result = vgpu("info", "--json", "--server", address)
+    return result.returncode == 0 and bool(json_of(result)["devices"])
 
 
 def expect(condition, what, result=None):

@@ -26,6 +26,7 @@ int complain(const ServerAnswer& answer) {
 }
 
 std::string devices_text(const protocol::InfoReply& info) {
+  if (info.devices.empty()) return "  no devices yet: the first worker is still starting\n";
   using Align = Table::Align;
   Table table({{"device", Align::kLeft}, {"memory"}, {"granted"}, {"free to grant"}});
   for (const protocol::DeviceUse& device : info.devices) {
