@@ -40,14 +40,26 @@ struct SlotId {
   static constexpr uint64_t index(uint64_t id) { return (id >> kShift) & kIndexMax; }
 };
 
+// What becomes of an object whose id is removed.
+enum class Removed : uint8_t {
+  kEnds,   // it is destroyed
+  kStays,  // it lasts as long as the map; the next insert into its slot calls renew() on it
+};
+
 // Map from minted ids to objects of type T, all with the same tag (1…kTagMax).
 //
 // insert, remove, clear and for_each need the owner's lock. find may run beside them without it and
-// answers for the moment; the object behind a found pointer lives until its id is removed, so who
-// can race with a remove keeps T alive by other means (a lock, or T is a reference). The memory of
-// a slot is kept until the map ends. A slot whose generations are used up is never used again, so
-// an id is never minted twice.
-template <typename T, uint64_t kTag>
+// answers for the moment. A slot whose generations are used up is never used again, so an id is
+// never minted twice; the memory of a slot is kept until the map ends.
+//
+// kEnds: the object behind a found pointer lives until its id is removed, so who can race with a
+// remove keeps T alive by other means (a lock, or T is a reference).
+// kStays: what was found is a T from then on, but after a remove it may become another id's at any
+// moment. T is made of atomics, and T::renew stores into them with release: who has acquired a
+// field of the next id's then no longer finds the one before. So what a found T said was said of
+// its id when find still answers afterwards, and writing to it needs what keeps remove away.
+// (docs/decisions/0024-removed-objects-stay.md)
+template <typename T, uint64_t kTag, Removed kRemoved = Removed::kEnds>
 class SlotMap {
   static_assert(kTag >= 1 && kTag <= SlotId::kTagMax);
 
@@ -57,14 +69,18 @@ class SlotMap {
   SlotMap& operator=(const SlotMap&) = delete;
   ~SlotMap() {
     clear();
+    if constexpr (kRemoved == Removed::kStays) {
+      for (uint64_t index = 0; index < used_; ++index) slot(index).object()->~T();
+    }
     for (auto& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
   }
 
-  // Builds a T and gives its id; 0 when all slots are taken or there is no memory.
+  // Builds (or renews) a T and gives its id; 0 when all slots are taken or there is no memory.
   template <typename... Args>
   uint64_t insert(Args&&... args) {
     uint64_t index = free_head_;
-    if (index == kNone) {
+    const bool fresh = index == kNone;
+    if (fresh) {
       index = used_;
       if (index > kIndexLast || !ensure_chunk(index)) return 0;
       ++used_;
@@ -73,7 +89,12 @@ class SlotMap {
     }
     Slot& taken = slot(index);
     ++taken.generation;
-    new (taken.storage) T(std::forward<Args>(args)...);
+    if constexpr (kRemoved == Removed::kStays) {
+      if (fresh) new (taken.storage) T();
+      taken.object()->renew(std::forward<Args>(args)...);
+    } else {
+      new (taken.storage) T(std::forward<Args>(args)...);
+    }
     const uint64_t id = SlotId::make(kTag, taken.generation, index);
     // Release: pairs with the acquire in find, so that a finder sees the T built above.
     taken.id.store(id, std::memory_order_release);
@@ -94,14 +115,14 @@ class SlotMap {
     return found.object();
   }
 
-  // Ends the object and its id. False when the id is not one of this map's.
+  // Ends the id, and the object unless it stays. False when the id is not one of this map's.
   bool remove(uint64_t id) {
     T* object = find(id);
     if (object == nullptr) return false;
     const uint64_t index = SlotId::index(id);
     Slot& left = slot(index);
     left.id.store(0, std::memory_order_relaxed);  // finders from now on fail; none is waited for
-    object->~T();
+    if constexpr (kRemoved == Removed::kEnds) object->~T();
     --size_;
     if (left.generation < SlotId::kGenerationMax) {
       left.next_free = free_head_;

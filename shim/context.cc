@@ -45,6 +45,7 @@ void forget_objects(Session& session, Context* context) {
   graph::forget_context(context->handle());
   std::vector<uint64_t> streams, events;
   {
+    std::lock_guard in_order(session.channel().lock());  // as for destroying one by one
     std::unique_lock lock(session.objects);
     session.streams.for_each([&](uint64_t id, Stream& stream) {
       if (stream.context == context) streams.push_back(id);
@@ -79,8 +80,7 @@ CUresult synchronize(Session& session, Context* context) {
   return result;
 }
 
-// Under primary_lives(): ends a life of the primary context. Its work is waited for, what was made
-// in it goes.
+// Under primary_lives(): ends a life of the primary context, when its work is done, with all in it.
 CUresult reset_primary(Session& session, Context* context) {
   wire::PrimaryResetArgs args;
   args.context = context->id;

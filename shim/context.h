@@ -71,6 +71,7 @@ struct ThreadState {
   struct DefaultStream {
     Context* context;
     uint64_t context_life;  // Context::unique_id when the stream was made
+    uint64_t id;
     Stream* stream;
   };
   std::vector<DefaultStream> default_streams;

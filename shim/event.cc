@@ -26,33 +26,45 @@ namespace {
 constexpr unsigned kEventFlags =
     CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-CUresult look_up(CUevent handle, Session** session, Event** event) {
+// An event and the id that it was found under: what the program's handle says.
+struct EventRef {
+  uint64_t id = 0;
+  Event* event = nullptr;
+  Event* operator->() const { return event; }
+};
+
+CUresult look_up(CUevent handle, Session** session, EventRef* event) {
   Context* context;
   if (CUresult r = enter(session, &context); r != CUDA_SUCCESS) return r;
-  *event = (*session)->events.find(id_of(handle));
-  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  *event = {id_of(handle), (*session)->events.find(id_of(handle))};
+  return event->event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 // Whether what the event was last recorded behind is known to be past.
 bool known_done(Session& session, const Event& event) {
-  const uint64_t recorded = event.recorded.load(std::memory_order_relaxed);
+  const uint64_t recorded = event.recorded.load(std::memory_order_acquire);
   return recorded <= event.completed.load(std::memory_order_relaxed) ||
          recorded <= event.context->progress.completed.load(std::memory_order_relaxed) ||
          recorded <= session.retired();
 }
 
+// An answer means that the event was there until the record that asks was written, so what was read
+// of it before is its own.
 template <typename Args>
-CUresult ask_about(Session& session, Event* event, Op op) {
-  const uint64_t recorded = event->recorded.load(std::memory_order_relaxed);
+CUresult ask_about(Session& session, const EventRef& event, Op op) {
+  const uint64_t recorded = event->recorded.load(std::memory_order_acquire);
   const Event::Record record = event->last_record();
+  Context* context = event->context;
   Args args;
-  args.event = event->id;
-  const CUresult result = session.call(event->context, op, args);
+  args.event = event.id;
+  const CUresult result = session.call(context, op, args);
   if (result != CUDA_SUCCESS) return result;
+  // Numbers of records that came later are higher: whatever has the slot by now, this cannot say
+  // too much of it.
   Progress::raise(event->completed, recorded);
   // So is all before it in its stream.
   if (record.stream == shim::kLegacyStreamId) {
-    Progress::raise(event->context->legacy.completed, record.number);
+    Progress::raise(context->legacy.completed, record.number);
   } else if (shim::Stream* stream = session.streams.find(record.stream); stream != nullptr) {
     Progress::raise(stream->progress.completed, record.number);
   }
@@ -73,12 +85,8 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
   uint64_t id;
   {
     std::unique_lock lock(session->objects);
-    id = session->events.insert();
+    id = session->events.insert(context, flags);
     if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    Event* event = session->events.find(id);
-    event->id = id;
-    event->context = context;
-    event->flags = flags;
   }
   wire::EventCreateArgs args;
   args.event = id;
@@ -94,11 +102,11 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
 
 CUresult cuEventDestroy_v2(CUevent handle) {
   Session* session;
-  Event* event;
+  EventRef event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
   graph::forget_event(handle);
   wire::EventDestroyArgs args;
-  args.event = id_of(handle);
+  args.event = event.id;
   std::lock_guard in_order(session->channel().lock());  // nobody names it after this record
   const uint64_t number = session->post_locked(event->context, Op::kEventDestroy, args, {},
                                                protocol::kNoReply, nullptr);
@@ -126,9 +134,12 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   if (flags != CU_EVENT_RECORD_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
   wire::EventRecordArgs args;
-  args.event = event->id;
+  args.event = id_of(handle);
   args.stream = stream.id;
-  const uint64_t number = session->post(context, Op::kEventRecord, args, {}, &stream);
+  session->pace(stream);
+  std::lock_guard lock(session->channel().lock());
+  const uint64_t number =
+      session->post_locked(context, Op::kEventRecord, args, {}, protocol::kNoReply, &stream);
   if (number == 0) return session->lost();
   event->set_recorded(stream.id, number);
   return CUDA_SUCCESS;
@@ -140,20 +151,20 @@ CUresult cuEventRecord(CUevent handle, CUstream stream) {
 
 CUresult cuEventQuery(CUevent handle) {
   Session* session;
-  Event* event;
+  EventRef event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
   if (CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
-  if (known_done(*session, *event)) return CUDA_SUCCESS;
+  if (known_done(*session, *event.event)) return CUDA_SUCCESS;
   return ask_about<wire::EventQueryArgs>(*session, event, Op::kEventQuery);
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
   Session* session;
-  Event* event;
+  EventRef event;
   if (CUresult r = look_up(handle, &session, &event); r != CUDA_SUCCESS) return r;
   if (CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   CUresult result = CUDA_SUCCESS;
-  if (!known_done(*session, *event) || session->output().prints()) {
+  if (!known_done(*session, *event.event) || session->output().prints()) {
     result = session->show_output(
         ask_about<wire::EventSynchronizeArgs>(*session, event, Op::kEventSynchronize));
   }
@@ -163,7 +174,7 @@ CUresult cuEventSynchronize(CUevent handle) {
 
 CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   Session* session;
-  Event *start, *end;
+  EventRef start, end;
   if (CUresult r = look_up(start_handle, &session, &start); r != CUDA_SUCCESS) return r;
   if (CUresult r = look_up(end_handle, &session, &end); r != CUDA_SUCCESS) return r;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -177,8 +188,8 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
     if (CUresult r = graph::check_captured(each); r != CUDA_SUCCESS) return r;
   }
   wire::EventElapsedArgs args;
-  args.start = start->id;
-  args.end = end->id;
+  args.start = start.id;
+  args.end = end.id;
   wire::EventElapsedReply answer;
   const CUresult result = session->ask(start->context, Op::kEventElapsed, args, &answer);
   if (result == CUDA_SUCCESS) *milliseconds = answer.milliseconds;

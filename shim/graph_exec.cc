@@ -126,11 +126,17 @@ CUresult GraphExec::launch(CUstream handle) {
   wire::GraphLaunchArgs args;
   args.graph = id_;
   args.stream = stream.id;
-  const uint64_t number = session->post(context_, Op::kGraphLaunch, args, {}, &stream);
-  if (number == 0) return session->lost();
-  for (const uint64_t id : recorded_) {
-    // Of no stream: what is before it there, the graph does not say.
-    if (Event* event = session->events.find(id)) event->set_recorded(0, number);
+  session->pace(stream);
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(session->channel().lock());
+    number =
+        session->post_locked(context_, Op::kGraphLaunch, args, {}, protocol::kNoReply, &stream);
+    if (number == 0) return session->lost();
+    // No stream: the work before them is the graph's, not what stands before it in one stream.
+    for (const uint64_t id : recorded_) {
+      if (Event* event = session->events.find(id)) event->set_recorded(0, number);
+    }
   }
   last_stream_ = stream;
   last_launch_ = number;

@@ -45,6 +45,19 @@ struct Progress {
   }
 };
 
+// What never changes while an id lives, but does when its slot gets the next one
+// (Removed::kStays). Release and acquire: SlotMap says why; here they cost nothing.
+template <typename T>
+class Lasting {
+ public:
+  operator T() const { return value_.load(std::memory_order_acquire); }
+  T operator->() const { return *this; }
+  void operator=(T value) { value_.store(value, std::memory_order_release); }
+
+ private:
+  std::atomic<T> value_{};
+};
+
 struct Context {
   StreamAttributes legacy_attributes;  // of the legacy stream; under Session::objects
   uint64_t id = 0;
@@ -55,7 +68,7 @@ struct Context {
   std::atomic<uint32_t> flags{0};
   uint32_t retains = 0;                 // primary; under ContextTable::primary_lives
   std::atomic<uint32_t> uses{1};        // created: cuCtxAttach, cuCtxDetach
-  uint64_t unique_id = 0;               // cuCtxGetId; a new one for every life
+  std::atomic<uint64_t> unique_id{0};   // cuCtxGetId; a new one for every life
   Progress progress;                    // everything in this context
   Progress legacy;                      // the legacy stream and what orders with it
   std::atomic<uint64_t> legacy_own{0};  // newest record with work of the legacy stream itself
@@ -65,30 +78,52 @@ struct Context {
   CUcontext handle() const { return reinterpret_cast<CUcontext>(id); }
 };
 
+// Streams and events are looked up without a lock and may be destroyed by another thread then:
+// their slots are SlotMap's kStays. Only the channel's lock keeps one that all_there() has found.
 struct Stream {
   StreamAttributes attributes;  // under Session::objects
-  uint64_t id = 0;
-  Context* context = nullptr;
-  uint32_t flags = 0;
-  int priority = 0;
-  uint64_t unique_id = 0;
-  bool per_thread = false;
+  Lasting<Context*> context;
+  Lasting<uint32_t> flags;
+  Lasting<int> priority;
+  Lasting<uint64_t> unique_id;
+  Lasting<bool> per_thread;
   Progress progress;
+
+  // Under Session::objects.
+  void renew(Context* of, uint32_t new_flags, int new_priority, uint64_t id, bool threads_own) {
+    attributes = {};
+    context = of;
+    flags = new_flags;
+    priority = new_priority;
+    unique_id = id;
+    per_thread = threads_own;
+    progress.submitted.store(0, std::memory_order_release);
+    progress.completed.store(0, std::memory_order_release);
+  }
 };
 
 struct Event {
-  uint64_t id = 0;
-  Context* context = nullptr;
-  uint32_t flags = 0;
+  Lasting<Context*> context;
+  Lasting<uint32_t> flags;
   std::atomic<uint64_t> recorded{0};  // number of the newest EventRecord, 0: never
   std::atomic<uint64_t> completed{0};
 
+  // Under Session::objects.
+  void renew(Context* of, uint32_t new_flags) {
+    set_recorded(0, 0);
+    completed.store(0, std::memory_order_release);
+    context = of;
+    flags = new_flags;
+  }
+
   struct Record {
-    uint64_t stream = 0, number = 0;  // stream 0: not known at the moment
+    uint64_t stream = 0, number = 0;  // stream 0: not known
   };
+  // Under the channel's lock: of two threads that record one event the later one counts, and no
+  // number is taken for the other's stream. Stream 0: in several, or not known.
   void set_recorded(uint64_t stream, uint64_t number) {
     recorded_in_.store(0, std::memory_order_release);
-    Progress::raise(recorded, number);
+    recorded.store(number, std::memory_order_release);
     recorded_in_.store(stream, std::memory_order_release);
   }
   Record last_record() const {

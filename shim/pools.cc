@@ -24,10 +24,10 @@ StreamPlace GuestPools::place(const Context& context, const StreamRef& stream) {
   return place;
 }
 
-void GuestPools::note_wait(const Context& context, const StreamRef& stream, const Event& event,
+void GuestPools::note_wait(const Context& context, const StreamRef& stream, const Context& of,
                            const Event::Record& record) {
   if (pools_.used() && record.stream != 0)
-    pools_.follow(place(context, stream), event.context->id, record.stream, record.number);
+    pools_.follow(place(context, stream), of.id, record.stream, record.number);
 }
 
 CUresult GuestPools::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {

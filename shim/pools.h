@@ -19,9 +19,8 @@ class GuestPools final : private PoolMemory {
   StreamPools* operator->() { return &pools_; }
   // Where work in `stream` of `context` stands.
   static StreamPlace place(const Context& context, const StreamRef& stream);
-  // The stream has waited for the event as it was before the wait was written down: another thread
-  // may record it again meanwhile.
-  void note_wait(const Context& context, const StreamRef& stream, const Event& event,
+  // The stream waits for an event of context `of`, recorded as it was when the wait was written.
+  void note_wait(const Context& context, const StreamRef& stream, const Context& of,
                  const Event::Record& record);
 
  private:

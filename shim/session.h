@@ -25,7 +25,8 @@
 
 namespace vgpu::shim {
 
-// A stream as work needs it: the id on the wire, and whose progress it is.
+// A stream as work needs it: the id on the wire, and whose progress it is. The id is what the
+// program's handle says, not the found stream, which may be the next one by now.
 struct StreamRef {
   uint64_t id = kLegacyStreamId;
   Stream* stream = nullptr;  // null: the legacy stream
@@ -188,8 +189,8 @@ class Session : public MemoryPort {
 
   // Handles. `objects` guards insert and remove, and the maps inside modules.
   SpinMutex objects;
-  SlotMap<Stream, kStreamTag> streams;
-  SlotMap<Event, kEventTag> events;
+  SlotMap<Stream, kStreamTag, Removed::kStays> streams;
+  SlotMap<Event, kEventTag, Removed::kStays> events;
   SlotMap<Module, kModuleTag> modules;
   SlotMap<Module, kLibraryTag> libraries;
   SlotMap<Function, kFunctionTag> functions;

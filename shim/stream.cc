@@ -55,9 +55,9 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int pr
   int least = 0, greatest = 0;
   if (CUresult r = cuCtxGetStreamPriorityRange(&least, &greatest); r != CUDA_SUCCESS) return r;
   priority = std::clamp(priority, greatest, least);  // lower numbers go first
-  Stream* stream = nullptr;
+  StreamRef stream;
   const CUresult result = create_stream(*session, context, flags, priority, false, &stream);
-  if (result == CUDA_SUCCESS) *handle = handle_of<CUstream>(stream->id);
+  if (result == CUDA_SUCCESS) *handle = handle_of<CUstream>(stream.id);
   return result;
 }
 
@@ -68,9 +68,9 @@ CUresult cuStreamCreate(CUstream* handle, unsigned int flags) {
 CUresult cuStreamDestroy_v2(CUstream handle) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  Stream* stream = session->streams.find(id_of(handle));
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  graph::forget_stream(shim::key_of(*stream->context, {stream->id, stream}));
+  const StreamRef stream = {id_of(handle), session->streams.find(id_of(handle))};
+  if (stream.stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  graph::forget_stream(shim::key_of(*stream.stream->context, stream));
   return destroy_stream(*session, stream);
 }
 
@@ -122,10 +122,17 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
     return CUDA_SUCCESS;  // never recorded: nothing to wait for
   wire::StreamWaitEventArgs args;
   args.stream = stream.id;
-  args.event = event->id;
-  const Event::Record record = event->last_record();
-  if (session->post(context, Op::kStreamWaitEvent, args, {}, &stream) == 0) return session->lost();
-  session->pools().note_wait(*context, stream, *event, record);
+  args.event = id_of(event_handle);
+  session->pace(stream);
+  Event::Record record;
+  {
+    std::lock_guard lock(session->channel().lock());
+    if (session->post_locked(context, Op::kStreamWaitEvent, args, {}, protocol::kNoReply,
+                             &stream) == 0)
+      return session->lost();
+    record = event->last_record();  // what the wait is for: a later one needs the lock, too
+  }
+  session->pools().note_wait(*context, stream, *event->context, record);
   return CUDA_SUCCESS;
 }
 
@@ -197,6 +204,8 @@ CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
     return r;
   if (to_context != from_context) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(session->objects);
+  if (!session->still_there(to.id) || !session->still_there(from.id))
+    return CUDA_ERROR_INVALID_HANDLE;
   *attributes_of(to_context, to) = *attributes_of(from_context, from);
   return CUDA_SUCCESS;
 }
@@ -208,6 +217,7 @@ CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID which, CUstreamAtt
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(session->objects);
+  if (!session->still_there(stream.id)) return CUDA_ERROR_INVALID_HANDLE;
   return attributes_of(context, stream)->get(which, priority_of(stream), value);
 }
 
@@ -219,6 +229,7 @@ CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID which,
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(session->objects);
+  if (!session->still_there(stream.id)) return CUDA_ERROR_INVALID_HANDLE;
   return attributes_of(context, stream)->set(which, priority_of(stream), *value);
 }
 

@@ -12,16 +12,14 @@ CUresult thread_stream(Session& session, Context* context, StreamRef* stream) {
   if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   for (const ThreadState::DefaultStream& known : state->default_streams) {
     if (known.context == context && known.context_life == context->unique_id) {
-      *stream = {known.stream->id, known.stream};
+      *stream = {known.id, known.stream};
       return CUDA_SUCCESS;
     }
   }
-  Stream* made = nullptr;
-  if (CUresult r = create_stream(session, context, CU_STREAM_DEFAULT, 0, true, &made);
+  if (CUresult r = create_stream(session, context, CU_STREAM_DEFAULT, 0, true, stream);
       r != CUDA_SUCCESS)
     return r;
-  state->default_streams.push_back({context, context->unique_id, made});
-  *stream = {made->id, made};
+  state->default_streams.push_back({context, context->unique_id, stream->id, stream->stream});
   return CUDA_SUCCESS;
 }
 
@@ -35,7 +33,7 @@ CUresult find_stream(Session& session, Context* context, CUstream handle, Stream
   if (handle == CU_STREAM_PER_THREAD) return thread_stream(session, context, stream);
   Stream* found = session.streams.find(id_of(handle));
   if (found == nullptr || found->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  *stream = {found->id, found};
+  *stream = {id_of(handle), found};
   return CUDA_SUCCESS;
 }
 
@@ -45,26 +43,20 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
   }
   Stream* found = session.streams.find(id_of(handle));
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  *stream = {found->id, found};
+  *stream = {id_of(handle), found};
   *context = found->context;
   return CUDA_SUCCESS;
 }
 
 CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
-                       bool per_thread, Stream** stream) {
+                       bool per_thread, StreamRef* stream) {
   uint64_t id;
   {
     std::unique_lock lock(session.objects);
-    id = session.streams.insert();
+    id = session.streams.insert(context, flags, priority, session.contexts().next_unique_id(),
+                                per_thread);
     if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    Stream* made = session.streams.find(id);
-    made->id = id;
-    made->context = context;
-    made->flags = flags;
-    made->priority = priority;
-    made->per_thread = per_thread;
-    made->unique_id = session.contexts().next_unique_id();
-    *stream = made;
+    *stream = {id, session.streams.find(id)};
   }
   wire::StreamCreateArgs args;
   args.stream = id;
@@ -81,16 +73,17 @@ CUresult create_stream(Session& session, Context* context, uint32_t flags, int p
   return CUDA_SUCCESS;
 }
 
-CUresult destroy_stream(Session& session, Stream* stream) {
+CUresult destroy_stream(Session& session, const StreamRef& stream) {
   wire::StreamDestroyArgs args;
-  args.stream = stream->id;
+  args.stream = stream.id;
   std::lock_guard in_order(session.channel().lock());  // nobody names it after this record
-  if (session.post_locked(stream->context, Op::kStreamDestroy, args, {}, protocol::kNoReply,
-                          nullptr) == 0) {
+  Context* context = stream.stream->context;  // of this stream, or all_there() will not find it
+  if (session.post_locked(context, Op::kStreamDestroy, args, {}, protocol::kNoReply, nullptr) ==
+      0) {
     return session.lost();
   }
-  if (stream->per_thread || (stream->flags & CU_STREAM_NON_BLOCKING) != 0) {
-    stream->context->unordered_streams.fetch_sub(1, std::memory_order_relaxed);
+  if (stream.stream->per_thread || (stream.stream->flags & CU_STREAM_NON_BLOCKING) != 0) {
+    context->unordered_streams.fetch_sub(1, std::memory_order_relaxed);
   }
   std::unique_lock lock(session.objects);
   session.streams.remove(args.stream);
@@ -115,7 +108,7 @@ void end_default_streams(ThreadState* state) {
   for (const ThreadState::DefaultStream& known : state->default_streams) {
     if (known.context->active.load(std::memory_order_acquire) &&
         known.context_life == known.context->unique_id) {
-      (void)destroy_stream(*session, known.stream);
+      (void)destroy_stream(*session, {known.id, known.stream});
     }
   }
 }

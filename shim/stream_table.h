@@ -17,9 +17,9 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
 
 // Makes a stream and tells the worker.
 CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
-                       bool per_thread, Stream** stream);
+                       bool per_thread, StreamRef* stream);
 // INVALID_HANDLE when another thread was faster.
-CUresult destroy_stream(Session& session, Stream* stream);
+CUresult destroy_stream(Session& session, const StreamRef& stream);
 
 // Waits for all work of one stream; answered here when nothing was submitted since it was last
 // known to be done.

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cudart/host.h"
 
+#include <atomic>
+
 namespace vgpu::cudart {
 namespace {
-const Host* the_host = nullptr;
+std::atomic<const Host*> the_host{nullptr};
 }  // namespace
 
-void set_host(const Host* host) { the_host = host; }
-const Host& host() { return *the_host; }
+// release: partner is the acquire in host().
+void set_host(const Host* host) { the_host.store(host, std::memory_order_release); }
+const Host& host() { return *the_host.load(std::memory_order_acquire); }
 
 }  // namespace vgpu::cudart

@@ -22,7 +22,7 @@ struct Host {
   CUresult (*load_module)(CUmodule*, const void* image);  // as cuModuleLoadData
 };
 
-// Set once, before any other call into cudart/.
+// Before any other call into cudart/; by any thread, always the same.
 void set_host(const Host* host);
 const Host& host();
 

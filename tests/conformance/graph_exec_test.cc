@@ -235,6 +235,22 @@ TEST_F(GraphExecTest, EventsAcrossStreams) {
   EXPECT_EQ(words.read(), all(128, 16));
 }
 
+// Recorded in a stream, and then by a graph in another: what is known of the event afterwards is
+// not known of that stream.
+TEST_F(GraphExecTest, AnEventOfAGraphSaysNothingOfItsEarlierStream) {
+  GraphHandle graph;
+  const Event event;
+  CUgraphNode record = nullptr;
+  EXPECT_OK(cuGraphAddEventRecordNode(&record, graph, nullptr, 0, event));
+  ExecHandle exec(graph);
+  const Stream held, stream;
+  EXPECT_OK(cuEventRecord(event, held));
+  Gate gate(function("gate"), held);
+  EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuEventSynchronize(event));
+  EXPECT_CU(cuStreamQuery(held), CUDA_ERROR_NOT_READY);
+}
+
 TEST_F(GraphExecTest, MemoryOperations) {
   const Words words(4);
   EXPECT_OK(cuMemsetD32_v2(words.at(), 0, 4));

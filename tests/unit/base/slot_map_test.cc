@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <random>
 #include <set>
@@ -115,6 +116,56 @@ TEST(SlotMapTest, FindRunsBesideInsert) {
   });
   for (uint64_t i = 0; i < 20000; ++i) {
     newest.store(map.insert(i * 3), std::memory_order_release);
+  }
+  stop.store(true, std::memory_order_relaxed);
+  reader.join();
+}
+
+struct Lasting {
+  std::atomic<uint64_t> twice{0}, thrice{0};
+  void renew(uint64_t value) {
+    twice.store(2 * value, std::memory_order_release);
+    thrice.store(3 * value, std::memory_order_release);
+  }
+};
+using LastingMap = SlotMap<Lasting, 6, Removed::kStays>;
+
+TEST(SlotMapTest, WhatStaysIsRenewed) {
+  LastingMap map;
+  const uint64_t first = map.insert(uint64_t{1});
+  const Lasting* found = map.find(first);
+  ASSERT_TRUE(map.remove(first));
+  EXPECT_EQ(found->twice, 2U);  // still there
+  const uint64_t second = map.insert(uint64_t{5});
+  EXPECT_EQ(map.find(first), nullptr);
+  EXPECT_EQ(map.find(second), found);
+  EXPECT_EQ(found->thrice, 15U);
+}
+
+// What was read of an object is of its id when that is still found afterwards.
+TEST(SlotMapTest, WhatStaysIsReadBesideARenewal) {
+  LastingMap map;
+  std::atomic<uint64_t> newest{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int> read{0};
+  std::thread reader([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      const uint64_t id = newest.load(std::memory_order_acquire);
+      const Lasting* found = map.find(id);
+      if (found == nullptr) continue;
+      const uint64_t twice = found->twice.load(std::memory_order_acquire);
+      const uint64_t thrice = found->thrice.load(std::memory_order_acquire);
+      if (map.find(id) != found) continue;
+      EXPECT_EQ(twice * 3, thrice * 2);
+      ++read;
+    }
+  });
+  uint64_t before = 0;
+  for (uint64_t i = 1; i < 100'000 || read < 100; ++i) {
+    const uint64_t id = map.insert(i);
+    newest.store(id, std::memory_order_release);
+    if (before != 0) EXPECT_TRUE(map.remove(before));
+    before = id;
   }
   stop.store(true, std::memory_order_relaxed);
   reader.join();
