@@ -8,11 +8,11 @@ namespace vgpu::softgpu::ptx {
 
 size_t least_operands(const std::string& opcode) {
   static const std::map<size_t, const char*> kOpcodes = {
-      {1, " bra "},
+      {1, " bra stacksave stackrestore "},
       {2,
        " mov ld st ldu cvt cvta abs neg not cnot popc clz brev bfind isspacep rcp sqrt rsqrt sin "
        "cos "
-       "ex2 lg2 tanh testp red vote brx "},
+       "ex2 lg2 tanh testp red vote brx alloca "},
       {3,
        " add sub addc subc mul mul24 div rem min max and or xor shl shr setp set copysign atom "
        "match "
@@ -33,6 +33,10 @@ size_t least_operands(const std::string& opcode) {
   }();
   const auto found = counts->find(opcode);
   return found == counts->end() ? 0 : found->second;
+}
+
+bool only_passes_make(const std::string& opcode) {
+  return opcode == "switch" || opcode == "frame" || opcode == "stackcheck";
 }
 
 }  // namespace vgpu::softgpu::ptx

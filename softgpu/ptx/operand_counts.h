@@ -1,4 +1,4 @@
-// How many operands instructions have at least.
+// Which instructions there are in texts, and how many operands they have at least.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,5 +10,8 @@ namespace vgpu::softgpu::ptx {
 // 0 for opcodes that have none, whose number varies, or that are unknown: the code generator looks
 // at those. The analyses before it count on the others.
 size_t least_operands(const std::string& opcode);
+
+// Opcodes that stand in no text: softgpu/passes/lower_calls.h.
+bool only_passes_make(const std::string& opcode);
 
 }  // namespace vgpu::softgpu::ptx

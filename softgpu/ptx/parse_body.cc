@@ -213,7 +213,8 @@ void Parser::instruction() {
   if (failed_) return;
   size_t dot = text.find('.');
   in.opcode = text.substr(0, dot);
-  if (in.opcode.empty()) return fail_at(at, "'" + text + "' is no instruction");
+  if (in.opcode.empty() || only_passes_make(in.opcode))
+    return fail_at(at, "'" + text + "' is no instruction");
   while (dot != std::string::npos) {
     const size_t next = text.find('.', dot + 1);
     in.modifiers.push_back(text.substr(dot + 1, next == std::string::npos ? next : next - dot - 1));
@@ -277,13 +278,16 @@ Operand Parser::operand() {
   if (is("[")) return address_operand();
   if (accept("{")) {
     o.kind = Operand::Kind::kVector;
-    do o.elements.push_back(operand());
-    while (accept(","));
+    do {
+      if (is("{")) return fail("a vector inside of a vector"), o;
+      o.elements.push_back(operand());
+    } while (accept(","));
     expect("}");
     second_destination(&o);
     return o;
   }
   if (accept("!")) {
+    if (is("!") || is("{")) return fail("'!' needs a predicate"), o;
     o = operand();
     o.negated = true;
     return o;

@@ -189,14 +189,23 @@ void Parser::function(bool is_kernel) {
   }
 }
 
-// Every branch must find its label.
+// Every branch must find its label, and every table its labels.
 void Parser::finish_function() {
+  const auto check = [this](const Instruction& in, const std::string& label) {
+    if (function_->labels.count(label) != 0 || failed_) return;
+    failed_ = true;
+    error_ = {in.line, 1, "branch to unknown label '" + label + "'"};
+  };
   for (const Instruction& in : function_->body) {
-    if (in.opcode != "bra" || in.operands.empty()) continue;
-    if (function_->labels.count(in.operands[0].symbol) == 0 && !failed_) {
+    if (in.opcode == "bra") check(in, in.operands[0].symbol);
+    if (in.opcode != "brx" || failed_) continue;
+    const auto table = function_->branch_targets.find(in.operands[1].symbol);
+    if (table == function_->branch_targets.end()) {
       failed_ = true;
-      error_ = {in.line, 1, "branch to unknown label '" + in.operands[0].symbol + "'"};
+      error_ = {in.line, 1, "unknown table of labels '" + in.operands[1].symbol + "'"};
+      return;
     }
+    for (const std::string& label : table->second) check(in, label);
   }
 }
 

@@ -154,6 +154,17 @@ TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
   }
 }
 
+TEST(Kernels, BranchesNeedTheirLabels) {
+  for (const char* text :
+       {"bra gone;", "brx.idx %r1, gone;", "t: .branchtargets gone;\nbrx.idx %r1, t;",
+        "a:\nt: .branchtargets a, %r1;\nbrx.idx %r1, t;", "bra %r1;", "switch %r1;",
+        "stackcheck %r1;", "frame.u64 %rd1, %r1;", "mov.v2.u32 %r1, {{%r1, %r2}, %r3};"}) {
+    std::string error;
+    EXPECT_FALSE(runs(text, &error)) << text;
+    EXPECT_NE(error, "") << text;
+  }
+}
+
 TEST(Kernels, TooFewOperandsAreRefused) {
   for (const char* text : {"add.u32 %r1, %r2;", "mad.lo.s32 %r1, %r2, %r3;", "mov.u32 %r1;",
                            "shl.b32 %r1;", "@%p1 bra;", "setp.eq.u32 %p1;", "ld.global.u32 %r1;"}) {
