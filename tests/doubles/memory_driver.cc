@@ -1,4 +1,5 @@
-// A test double of a CUDA driver: memory, streams and events on the host's memory, no kernels.
+// A test double of a CUDA driver: memory, streams and events on the host's memory, no kernels. The
+// files beside it have the rest of what the server calls.
 // SPDX-License-Identifier: Apache-2.0
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -12,16 +13,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <set>
+
+#include "tests/doubles/memory_driver.h"
 
 // Work is done at once, but a stream stays busy for MEMORY_DRIVER_BUSY_MS after each piece, so that
 // whoever waits really waits. MEMORY_DRIVER_NOVMM=1: no virtual memory management.
 // MEMORY_DRIVER_VERSION: what it says its version is.
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace {
+
+using vgpu::testing::Kept;
+using vgpu::testing::pointer;
 
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 std::atomic<uint64_t> next_handle{1};
@@ -60,7 +62,6 @@ CUresult wait_until(uint64_t time) {
   while (now_ns() < time) poll(nullptr, 0, 1);
   return CUDA_SUCCESS;
 }
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 
@@ -80,7 +81,19 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   const bool vmm = attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
-  *value = vmm ? std::getenv("MEMORY_DRIVER_NOVMM") == nullptr : 1;
+  const auto within = [attribute](CUdevice_attribute first, CUdevice_attribute last) {
+    return attribute >= first && attribute <= last;
+  };
+  const bool array_limit = within(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH,
+                                  CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS) ||
+                           within(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH,
+                                  CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS) ||
+                           within(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_WIDTH,
+                                  CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH_ALTERNATE) ||
+                           within(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH,
+                                  CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT) ||
+                           attribute == CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH;
+  *value = vmm ? std::getenv("MEMORY_DRIVER_NOVMM") == nullptr : array_limit ? 16384 : 1;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice) {
@@ -124,25 +137,21 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return wait_until(stream_of(stream)->busy_until);
 }
 EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return CUDA_SUCCESS; }
-// As a driver's, events go with their context when nobody destroys them: they are kept here.
-std::mutex events_mutex;
-std::set<FakeEvent*>& events() {
-  static auto* const all = new std::set<FakeEvent*>;
-  return *all;
-}
 EXPORT CUresult cuEventCreate(CUevent* event, unsigned) {
-  std::lock_guard lock(events_mutex);
-  *event = reinterpret_cast<CUevent>(*events().insert(new FakeEvent).first);
-  return CUDA_SUCCESS;
+  return *event = reinterpret_cast<CUevent>(Kept<FakeEvent>::make()), CUDA_SUCCESS;
 }
-EXPORT CUresult cuEventDestroy_v2(CUevent event) {
-  std::lock_guard lock(events_mutex);
-  events().erase(reinterpret_cast<FakeEvent*>(event));
-  delete reinterpret_cast<FakeEvent*>(event);
-  return CUDA_SUCCESS;
-}
+EXPORT CUresult cuEventDestroy_v2(CUevent event) { return Kept<FakeEvent>::destroy(event); }
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   reinterpret_cast<FakeEvent*>(event)->ready_at = stream_of(stream)->busy_until.load();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
+  return cuEventRecord(event, stream);
+}
+EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  const uint64_t from = reinterpret_cast<FakeEvent*>(start)->ready_at;
+  const uint64_t to = reinterpret_cast<FakeEvent*>(end)->ready_at;
+  *milliseconds = static_cast<float>(to - from) / 1e6f;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuEventQuery(CUevent event) {
@@ -201,6 +210,17 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   std::free(pointer(address));
   return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned) {
+  return *address = reinterpret_cast<CUdeviceptr>(memory), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemHostRegister_v2(void*, size_t, unsigned) { return CUDA_SUCCESS; }
 EXPORT CUresult cuMemHostUnregister(void*) { return CUDA_SUCCESS; }

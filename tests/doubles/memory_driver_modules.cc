@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "tests/doubles/memory_driver.h"
 
 namespace {
 
@@ -94,5 +94,8 @@ EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
 }
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned,
                                unsigned, unsigned, unsigned, CUstream, void**, void**) {
+  return ++*reinterpret_cast<int*>(function), CUDA_SUCCESS;
+}
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction function, void**, void**) {
   return ++*reinterpret_cast<int*>(function), CUDA_SUCCESS;
 }

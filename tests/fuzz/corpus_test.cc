@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ std::vector<Input> inputs(const std::string& folder) {
   return found;
 }
 
+// Guests that name what their driver chose: variables of modules, which in the double lie
+// elsewhere, and surfaces, whose numbers depend on when the ones before have gone.
+const std::set<std::string> kDriversChoice = {"recorded-driver_ptx", "recorded-managed",
+                                              "recorded-surfaces"};
+
 TEST(Corpus, Sessions) {
   DriverTable driver;
   ASSERT_EQ(load_driver_table(MEMORY_DRIVER, &driver), nullptr);
@@ -43,9 +49,8 @@ TEST(Corpus, Sessions) {
     EXPECT_GT(result.records, 0u);
     if (input.name.rfind("recorded-", 0) != 0) continue;
     ++recorded;
-    // Real guests break no rule; when one seems to, records have changed their layout. But one
-    // copies to its module's variable, which in the double lies elsewhere than where it was.
-    EXPECT_EQ(result.malformed, input.name == "recorded-driver_ptx")
+    // Real guests break no rule; when one seems to, records have changed their layout.
+    EXPECT_TRUE(!result.malformed || kDriversChoice.count(input.name) != 0)
         << "run tests/fuzz/record_sessions.py again";
   }
   EXPECT_GT(recorded, 0);

@@ -4,7 +4,8 @@
 """Usage: record_sessions.py --build BUILD [--into tests/fuzz/corpus/session]
 
 To be run again when records change their layout. Long sessions are cut: the fuzzer looks at the
-first part of an input only. To drop what adds nothing, merge afterwards:
+first part of an input only. What went through a slab is not recorded, so graphs, whose nodes a
+session must read, come from small tests. To drop what adds nothing, merge afterwards:
 session_fuzz -merge=1 NEW OLD.
 """
 import argparse
@@ -19,19 +20,31 @@ sys.path.insert(0, str(HERE.parent / "apps"))
 import run_app  # pylint: disable=import-error,wrong-import-position
 
 APPS = ["vecadd", "matmul", "reduce", "histogram", "streams", "devprop", "fault", "oom",
-        "many_threads", "driver_errors", "driver_ptx", "big_copy"]
+        "many_threads", "driver_errors", "driver_ptx", "big_copy", "callbacks", "pools",
+        "managed", "pitched", "surfaces", "services"]
+# Tests of the conformance suite, which finds the preloaded guest library as a machine's own driver.
+TESTS = {
+    "graph_work": "GraphExecTest.ChainRunsInOrder"
+                  ":GraphExecTest.EventsAcrossStreams:GraphExecTest.MemoryOperations"
+                  ":GraphExecTest.Rows",
+    "graph_updates": "GraphExecTest.SetParameters:GraphExecTest.Update"
+                     ":GraphExecTest.ChildParameters:GraphExecTest.NodesThatAreSwitchedOff",
+    "graph_functions": "GraphHostTest.*",
+    "arrays": "ArrayTest.*",
+    "stream_memory": "StreamMemoryTest.*",
+}
 BYTES_MAX = 24000
 RUN_SECONDS_MAX = 60
 
 
-def record(build, server, app, recorder):
+def record(build, server, command, recorder):
     """The session's bytes; empty when the program left none."""
     with tempfile.NamedTemporaryFile() as out:
         env = run_app.environment(
             build, LD_PRELOAD=f"{recorder}:{build / 'lib/guest/libcuda.so.1'}",
-            VGPU_SERVER=server.address, VGPU_RECORD_INTO=out.name)
-        subprocess.run([str(build / "tests/apps" / app)], env=env, timeout=RUN_SECONDS_MAX,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+            VGPU_SERVER=server.address, VGPU_RECORD_INTO=out.name, VGPU_TEST_BACKEND="cuda")
+        subprocess.run(command, env=env, timeout=RUN_SECONDS_MAX, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, check=False)
         return pathlib.Path(out.name).read_bytes()
 
 
@@ -56,14 +69,18 @@ def main():
     recorder = build / "lib/fuzz/libsession_recorder.so"
     arguments.into.mkdir(parents=True, exist_ok=True)
     with run_app.Server(build) as server:
-        for app in APPS:
-            if not os.access(build / "tests/apps" / app, os.X_OK):
-                print(f"{app}: not built, left out")
+        commands = {app: [build / "tests/apps" / app] for app in APPS}
+        for name, tests in TESTS.items():
+            commands[name] = [build / "tests/conformance/vgpu_conformance",
+                              f"--gtest_filter={tests}"]
+        for name, command in commands.items():
+            if not os.access(command[0], os.X_OK):
+                print(f"{name}: not built, left out")
                 continue
-            session = record(build, server, app, recorder)
-            print(f"{app}: {len(session)} bytes")
+            session = record(build, server, command, recorder)
+            print(f"{name}: {len(session)} bytes")
             if session:
-                (arguments.into / f"recorded-{app}").write_bytes(cut(session))
+                (arguments.into / f"recorded-{name}").write_bytes(cut(session))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint64_t kRecordsMax = 512;
 constexpr uint64_t kMiB = 1 << 20;
-constexpr int64_t kAnswerNs = 200'000'000;  // later ones are not waited for
 
 // In one address space the session believes a guest's word about its own memory, so only such words
 // go through that are true: about an arena where recorded guests had theirs.
@@ -36,7 +35,8 @@ bool may_write(const protocol::RecordHeader& header, std::span<const uint8_t> bo
 
 class Player {
  public:
-  explicit Player(protocol::GuestChannel* channel) : channel_(channel) {}
+  Player(protocol::GuestChannel* channel, int64_t answer_ns)
+      : channel_(channel), answer_ns_(answer_ns) {}
 
   // The record at the front of *rest, written unless it must not be. False: nothing more to do.
   bool play(std::span<const uint8_t>* rest) {
@@ -71,26 +71,28 @@ class Player {
     std::memcpy(&args, body.data(), sizeof(args));
     mapped_bytes_ += args.bytes;
     patient_ = channel_->semaphores().wait(protocol::Semaphore::kBackedCredit, mapped_bytes_,
-                                           kAnswerNs) == protocol::WaitResult::kReady;
+                                           answer_ns_) == protocol::WaitResult::kReady;
   }
   void wait(uint32_t slot) {
     protocol::Reply reply;
-    patient_ = channel_->replies().wait(slot, &reply, kAnswerNs) == protocol::WaitResult::kReady;
+    patient_ = channel_->replies().wait(slot, &reply, answer_ns_) == protocol::WaitResult::kReady;
     if (patient_) channel_->replies().release(slot);
   }
 
   protocol::GuestChannel* channel_;
+  const int64_t answer_ns_;
   bool patient_ = true;  // until an answer does not come
   uint64_t mapped_bytes_ = 0;
 };
 
 }  // namespace
 
-uint64_t write_recorded_script(protocol::GuestChannel* channel, std::span<const uint8_t> rest) {
+uint64_t write_recorded_script(protocol::GuestChannel* channel, std::span<const uint8_t> rest,
+                               int64_t answer_ns) {
   // What the guest had staged was not recorded: text that may be an image stands in for it.
   const auto slab = channel->up_slab();
   std::memset(slab.data(), '\n', std::min<size_t>(slab.size(), kMiB));
-  Player player(channel);
+  Player player(channel, answer_ns);
   uint64_t records = 0;
   while (records < kRecordsMax && player.play(&rest)) ++records;
   return records;

@@ -10,6 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (driver.cuInit == nullptr && vgpu::load_driver_table(MEMORY_DRIVER, &driver) != nullptr) {
     std::abort();
   }
-  (void)vgpu::testing::run_session_script(&driver, {data, bytes});
+  constexpr int64_t kAnswerNs = 5'000'000;
+  (void)vgpu::testing::run_session_script(&driver, {data, bytes}, kAnswerNs);
   return 0;
 }

@@ -66,7 +66,11 @@ uint64_t word(Bytes* in, uint64_t base) {
                                  ~uint64_t{0},
                                  uint64_t{1} << 63,
                                  SlotId::make(4, 1, 0),
-                                 SlotId::make(8, 1, 0)};
+                                 SlotId::make(8, 1, 0),
+                                 SlotId::make(9, 1, 0),      // an array
+                                 SlotId::make(10, 1, 0),     // a mipmapped one
+                                 SlotId::make(11, 1, 0),     // a host function
+                                 SlotId::make(0x22, 1, 0)};  // a graph
   const uint8_t kind = in->next();
   if (kind < 230) return meaningful[kind % std::size(meaningful)];
   uint64_t value = 0;
@@ -125,7 +129,8 @@ void write_script(protocol::GuestChannel* channel, uint64_t base, std::span<cons
 
 }  // namespace
 
-ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input) {
+ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input,
+                                int64_t answer_ns) {
   ScriptResult result;
   const bool recorded = !input.empty() && input[0] == kRecordedScript;
   auto device = server::Device::open(driver);
@@ -142,7 +147,7 @@ ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8
   std::thread writer;
   if (recorded) {  // its guest waits for answers, so it writes while the session runs
     writer = std::thread([&] {
-      result.records = write_recorded_script(guest_channel->get(), input.subspan(1));
+      result.records = write_recorded_script(guest_channel->get(), input.subspan(1), answer_ns);
       (*worker)->mark_dead();
     });
   } else {
