@@ -164,7 +164,9 @@ TEST(SlotMapTest, WhatStaysIsReadBesideARenewal) {
   for (uint64_t i = 1; i < 100'000 || read < 100; ++i) {
     const uint64_t id = map.insert(i);
     newest.store(id, std::memory_order_release);
-    if (before != 0) EXPECT_TRUE(map.remove(before));
+    if (before != 0) {
+      EXPECT_TRUE(map.remove(before));
+    }
     before = id;
   }
   stop.store(true, std::memory_order_relaxed);
