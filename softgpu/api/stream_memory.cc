@@ -1,20 +1,17 @@
-// Waits for values in memory, and writes of them, in a stream's order.
+// Waits for values in memory, and writes of them, in a stream's order. The functions are in
+// api/calls.
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda.h>
-#include <cudaProfiler.h>
-
-#include "driver_functions.h"
+#include "api/calls/hooks.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/memory_operation.h"
 
-namespace vgpu::driver {
-namespace {
+namespace vgpu::calls {
 
 using softgpu::Context;
 
-CUresult run(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* params,
-             unsigned flags) {
+CUresult run_operations(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* params,
+                        unsigned flags) {
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
@@ -35,35 +32,4 @@ CUresult run(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* pa
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                unsigned int flags) {
-  const CUstreamBatchMemOpParams params = wait_value(false, address, value, flags);
-  return run(stream, 1, &params, 0);
-}
-
-CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                                unsigned int flags) {
-  const CUstreamBatchMemOpParams params = wait_value(true, address, value, flags);
-  return run(stream, 1, &params, 0);
-}
-
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                 unsigned int flags) {
-  const CUstreamBatchMemOpParams params = write_value(false, address, value, flags);
-  return run(stream, 1, &params, 0);
-}
-
-CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                                 unsigned int flags) {
-  const CUstreamBatchMemOpParams params = write_value(true, address, value, flags);
-  return run(stream, 1, &params, 0);
-}
-
-CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
-                               CUstreamBatchMemOpParams* params, unsigned int flags) {
-  return run(stream, count, params, flags);
-}
-
-}  // namespace vgpu::driver
+}  // namespace vgpu::calls
