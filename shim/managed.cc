@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/calls/hooks.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
 #include "shim/host_block.h"
@@ -114,3 +115,9 @@ CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t byt
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::calls {
+
+ManagedRanges& managed_ranges() { return shim::Process::session()->managed(); }
+
+}  // namespace vgpu::calls

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "api/calls/hooks.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
 #include "shim/copy.h"
@@ -43,6 +44,8 @@ Side side_of(Session& session, uint64_t address, uint64_t bytes) {
 }
 
 bool is_known(Side side) { return side < Side::kPageable; }
+// Memory whose bytes are read by the calling thread.
+bool is_read_here(Side side) { return side == Side::kRegistered || side == Side::kPageable; }
 
 template <typename Args>
 CUresult post(Copy& copy, Op op, uint64_t to, uint64_t from, uint64_t bytes) {
@@ -153,6 +156,27 @@ CUresult by_address(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream str
   return between(copy, to, from, bytes, target, source);
 }
 
+// What the source is read by, and when, follows from what it is. `access` may ask for more: to read
+// in the stream's order what this thread reads, or to have read all when the call returns.
+CUresult between(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes,
+                 calls::SourceAccess* access) {
+  const Side target = side_of(*copy.session, to, bytes);
+  const Side source = side_of(*copy.session, from, bytes);
+  const bool during = access->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  if (access->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && is_read_here(source) &&
+      !access->caught_up) {
+    const CUresult r = synchronize_stream(*copy.session, copy.context, copy.stream);
+    if (r != CUDA_SUCCESS) return r;
+    access->caught_up = true;
+  }
+  if (during && target == Side::kDevice && source == Side::kInPlace) {
+    return stage_to_device(*copy.session, copy.context, to, reinterpret_cast<const void*>(from),
+                           bytes, copy.stream);
+  }
+  if (during && source == Side::kDevice) access->wait_at_end = true;
+  return between(copy, to, from, bytes, target, source);
+}
+
 }  // namespace
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
@@ -188,3 +212,14 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::calls {
+
+CUresult copy_in_batch(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
+                       SourceAccess* access) {
+  shim::Copy copy;
+  const CUresult r = shim::begin(&copy, stream, shim::Timing::kAsynchronous);
+  return r == CUDA_SUCCESS ? driver::between(copy, to, from, bytes, access) : r;
+}
+
+}  // namespace vgpu::calls

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "api/calls/hooks.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
 #include "shim/copy.h"
@@ -45,18 +46,18 @@ CUresult on_the_host(Copy& copy, const RectCopy& rect) {
   return CUDA_SUCCESS;
 }
 
-CUresult run(Copy& copy, const RectCopy& rect) {
-  if (rect.empty()) return CUDA_SUCCESS;
-  Place to, from;
+CUresult locate(Copy& copy, const RectCopy& rect, Place* to, Place* from) {
   const shim::PlaceScope scope{copy.current, copy.context};
-  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.to, &to); r != CUDA_SUCCESS)
+  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.to, to); r != CUDA_SUCCESS)
     return r;
-  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.from, &from); r != CUDA_SUCCESS)
+  if (CUresult r = shim::locate(*copy.session, scope, rect, rect.from, from); r != CUDA_SUCCESS)
     return r;
-  if (to.kind == Place::kArray && from.kind == Place::kArray &&
-      to.texel_bytes != from.texel_bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  const bool differ = to->kind == Place::kArray && from->kind == Place::kArray &&
+                      to->texel_bytes != from->texel_bytes;
+  return differ ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult between(Copy& copy, const RectCopy& rect, const Place& to, const Place& from) {
   if (!to.on_device() && !from.on_device()) return on_the_host(copy, rect);
   if (to.worker_reaches() && from.worker_reaches()) {
     const bool host = to.kind == Place::kInPlace || from.kind == Place::kInPlace;
@@ -69,6 +70,30 @@ CUresult run(Copy& copy, const RectCopy& rect) {
   const CUresult result =
       stage_rect_from_device(*copy.session, copy.context, from.end, rect, copy.stream);
   return copy.timing == Timing::kSynchronous ? copy.session->show_output(result) : result;
+}
+
+CUresult run(Copy& copy, const RectCopy& rect) {
+  if (rect.empty()) return CUDA_SUCCESS;
+  Place to, from;
+  const CUresult r = locate(copy, rect, &to, &from);
+  return r == CUDA_SUCCESS ? between(copy, rect, to, from) : r;
+}
+
+// As for linear copies (memcpy.cc).
+CUresult run(Copy& copy, const RectCopy& rect, calls::SourceAccess* access) {
+  Place to, from;
+  if (CUresult r = locate(copy, rect, &to, &from); r != CUDA_SUCCESS) return r;
+  const bool during = access->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  if (access->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && from.kind == Place::kHost &&
+      !access->caught_up) {
+    const CUresult r = synchronize_stream(*copy.session, copy.context, copy.stream);
+    if (r != CUDA_SUCCESS) return r;
+    access->caught_up = true;
+  }
+  if (during && to.on_device() && from.kind == Place::kInPlace)
+    return stage_rect_to_device(*copy.session, copy.context, to.end, rect, copy.stream);
+  if (during && from.on_device()) access->wait_at_end = true;
+  return between(copy, rect, to, from);
 }
 
 std::optional<CUresult> captured(const Copy& copy, const CUDA_MEMCPY3D* box) {
@@ -177,3 +202,16 @@ CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t byte
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::calls {
+
+CUresult copy_in_batch(const CUDA_MEMCPY3D& box, CUstream stream, SourceAccess* access) {
+  shim::Copy copy;
+  CUresult r = shim::begin(&copy, stream, shim::Timing::kAsynchronous);
+  if (r != CUDA_SUCCESS) return r;
+  RectCopy rect;
+  r = to_rect(&box, shim::pitch_max(*copy.session, *copy.current), &rect);
+  return r == CUDA_SUCCESS ? driver::run(copy, rect, access) : r;
+}
+
+}  // namespace vgpu::calls

@@ -49,6 +49,8 @@ CUDA_MEMCPY3D box_of(const RectSide& to, const RectSide& from, size_t bytes);  /
 // --- Calls that are no work: CUDA_SUCCESS, or why they are not allowed now. What is captured is
 // --- invalid then.
 CUresult check_stream_use(const StreamKey& stream);  // query, synchronise, work that waits
+// Work that the driver has no node for and that leaves the capture as it is: batches of copies.
+CUresult check_not_captured(const StreamKey& stream);
 CUresult check_event_use(CUevent event);
 CUresult check_captured(CUevent event);         // CAPTURED_EVENT; nothing becomes invalid
 CUresult check_context_use(CUcontext context);  // synchronise

@@ -46,6 +46,15 @@ CUresult check_stream_use(const StreamKey& stream) {
   return forbid_unsafe();
 }
 
+CUresult check_not_captured(const StreamKey& stream) {
+  if (!watching()) return CUDA_SUCCESS;
+  std::lock_guard lock(Model::instance().mutex);
+  const CapturedStream* found = Captures::instance().find(stream);
+  if (found == nullptr) return CUDA_SUCCESS;
+  return found->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                 : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult check_event_use(CUevent event) {
   if (!watching_events()) return CUDA_SUCCESS;
   std::lock_guard lock(Model::instance().mutex);

@@ -128,10 +128,16 @@ CUresult ManagedRanges::advise(uint64_t address, uint64_t bytes, CUmem_advise ad
   return CUDA_SUCCESS;
 }
 
+CUresult ManagedRanges::check_prefetch(uint64_t address, uint64_t bytes, CUmemLocation location) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = check_location(location, true); r != CUDA_SUCCESS) return r;
+  return contains(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult ManagedRanges::prefetch(uint64_t address, uint64_t bytes, CUmemLocation location,
                                  unsigned flags) {
-  if (bytes == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult r = check_location(location, true); r != CUDA_SUCCESS) return r;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = check_prefetch(address, bytes, location); r != CUDA_SUCCESS) return r;
   std::lock_guard lock(mutex_);
   uint64_t offset = 0;
   Block* block = find(address, bytes, &offset);

@@ -32,10 +32,13 @@ class ManagedRanges {
   // What was known of the same addresses is forgotten.
   void add(uint64_t base, uint64_t bytes);
   void remove(uint64_t base);
+  // Whether all of it is managed memory of one block.
   bool contains(uint64_t address, uint64_t bytes = 1);
 
   CUresult advise(uint64_t address, uint64_t bytes, CUmem_advise advice, CUmemLocation location);
   CUresult prefetch(uint64_t address, uint64_t bytes, CUmemLocation location, unsigned flags);
+  // What prefetch() would say, without doing it.
+  CUresult check_prefetch(uint64_t address, uint64_t bytes, CUmemLocation location);
   CUresult get(void* data, size_t data_bytes, CUmem_range_attribute which, uint64_t address,
                uint64_t bytes);
   CUresult get(void** data, const size_t* data_bytes, const CUmem_range_attribute* which,

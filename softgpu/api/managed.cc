@@ -3,9 +3,16 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/calls/hooks.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
+
+namespace vgpu::calls {
+
+ManagedRanges& managed_ranges() { return softgpu::Driver::instance().managed; }
+
+}  // namespace vgpu::calls
 
 namespace vgpu::driver {
 namespace {
@@ -14,8 +21,6 @@ using softgpu::Context;
 using softgpu::Driver;
 using softgpu::enter;
 using softgpu::MemoryKind;
-
-ManagedRanges& managed() { return Driver::instance().managed; }
 
 // The stream of a call that cannot become a node.
 CUresult check_stream(CUstream handle) {
@@ -42,7 +47,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
   const uint64_t address =
       context->device().memory().allocate_host(bytes, flags, context->id, MemoryKind::kManaged);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  managed().add(address, bytes);
+  calls::managed_ranges().add(address, bytes);
   *out = address;
   return CUDA_SUCCESS;
 }
@@ -64,7 +69,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary hand
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
                         CUmemLocation location) {
   if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
-  return managed().advise(address, bytes, advice, location);
+  return calls::managed_ranges().advise(address, bytes, advice, location);
 }
 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device) {
@@ -74,7 +79,7 @@ CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUd
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,
                                unsigned int flags, CUstream stream) {
   if (const CUresult result = check_stream(stream); result != CUDA_SUCCESS) return result;
-  return managed().prefetch(address, bytes, location, flags);
+  return calls::managed_ranges().prefetch(address, bytes, location, flags);
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
@@ -84,19 +89,19 @@ CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, 
 CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_range_attribute which,
                                 CUdeviceptr address, size_t bytes) {
   if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
-  return managed().get(data, data_bytes, which, address, bytes);
+  return calls::managed_ranges().get(data, data_bytes, which, address, bytes);
 }
 
 CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* which,
                                  size_t count, CUdeviceptr address, size_t bytes) {
   if (const CUresult result = check_context(); result != CUDA_SUCCESS) return result;
-  return managed().get(data, data_bytes, which, count, address, bytes);
+  return calls::managed_ranges().get(data, data_bytes, which, count, address, bytes);
 }
 
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes,
                                 unsigned int flags) {
   if (const CUresult result = check_stream(stream); result != CUDA_SUCCESS) return result;
-  return managed().attach(address, bytes, flags, stream == nullptr);
+  return calls::managed_ranges().attach(address, bytes, flags, stream == nullptr);
 }
 
 }  // namespace vgpu::driver

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "api/calls/hooks.h"
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
@@ -97,3 +98,19 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CU
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::calls {
+
+CUresult copy_in_batch(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
+                       SourceAccess* access) {
+  softgpu::Context* context = nullptr;
+  if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  const softgpu::Reads reads = softgpu::reads_of(access->order);
+  if (reads == softgpu::Reads::kBeforeReturn &&
+      softgpu::side_of(*context, from) == softgpu::PointerSide::kDevice) {
+    access->wait_at_end = true;
+  }
+  return softgpu::copy(*context, to, from, bytes, stream, softgpu::Wait::kNo, reads);
+}
+
+}  // namespace vgpu::calls

@@ -6,6 +6,7 @@
 #include <climits>
 #include <optional>
 
+#include "api/calls/hooks.h"
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
@@ -131,3 +132,21 @@ CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t byte
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::calls {
+
+CUresult copy_in_batch(const CUDA_MEMCPY3D& box, CUstream stream, SourceAccess* access) {
+  softgpu::Context* context = nullptr;
+  if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
+  RectCopy rect;
+  if (const CUresult r = to_rect(&box, INT_MAX, &rect); r != CUDA_SUCCESS) return r;
+  const softgpu::Reads reads = softgpu::reads_of(access->order);
+  if (reads == softgpu::Reads::kBeforeReturn &&
+      (rect.from.is_array() ||
+       softgpu::side_of(*context, rect.from.address) == softgpu::PointerSide::kDevice)) {
+    access->wait_at_end = true;
+  }
+  return softgpu::copy_rect(*context, rect, stream, softgpu::Wait::kNo, reads);
+}
+
+}  // namespace vgpu::calls

@@ -76,7 +76,7 @@ PointerSide side_of(Context& context, uint64_t address) {
 }
 
 CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t bytes,
-              CUstream stream, Wait wait) {
+              CUstream stream, Wait wait, Reads reads) {
   if (bytes == 0) return CUDA_SUCCESS;
   MemorySpace& memory = context.device().memory();
   const PointerSide to = side_of(context, destination);
@@ -85,7 +85,7 @@ CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t 
     return CUDA_ERROR_INVALID_VALUE;
   if (from != PointerSide::kPageable && !memory.covers(source, bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (wait == Wait::kNo && (to == PointerSide::kPageable || from == PointerSide::kPageable)) {
+  if (wait == Wait::kNo && (to == PointerSide::kPageable || takes_now(from, reads))) {
     // The caller may reuse pageable memory as soon as the call returns.
     const std::shared_ptr<Stream> target = find_stream(context, stream);
     if (target == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -90,12 +90,12 @@ CUresult copy_rect_now(Context& context, const RectCopy& rect) {
   return r;
 }
 
-CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait) {
+CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait,
+                   Reads reads) {
   if (rect.empty()) return CUDA_SUCCESS;
   Place to, from;
   if (const CUresult r = locate_both(context, rect, &to, &from); r != CUDA_SUCCESS) return r;
-  const bool pageable = to.side == PointerSide::kPageable || from.side == PointerSide::kPageable;
-  if (wait == Wait::kNo && pageable) {
+  if (wait == Wait::kNo && (to.side == PointerSide::kPageable || takes_now(from.side, reads))) {
     const std::shared_ptr<Stream> target = find_stream(context, stream);
     if (target == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const bool now = to.side == PointerSide::kPageable || rect.bytes() > kStagingBytesMax ||

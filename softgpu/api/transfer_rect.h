@@ -10,7 +10,8 @@ namespace vgpu::softgpu {
 // Between any two of host memory, device memory and arrays. CUDA_ERROR_INVALID_HANDLE for an array
 // that does not exist, CUDA_ERROR_INVALID_VALUE for a box that is not all inside. Pageable memory
 // is never touched after the call returned.
-CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait);
+CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait,
+                   Reads reads = Reads::kSoon);
 
 // `height` rows of `count` elements of `width` bytes, `pitch` bytes apart.
 CUresult fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint32_t value,

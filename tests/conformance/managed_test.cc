@@ -1,5 +1,7 @@
 // Managed memory: both sides see each other's writes at one address; advice is kept and answered.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
 #include "fixture.h"
 
 namespace vgpu::conformance {
@@ -167,6 +169,67 @@ TEST_F(ManagedTest, NotInACapture) {
   }
   EXPECT_OK(cuMemPrefetchAsync_v2(at(words), 4096, device, 0, stream));
   EXPECT_OK(cuMemFree_v2(at(words)));
+}
+
+TEST_F(ManagedTest, Batches) {
+  const size_t page = 4096;
+  auto* bytes = reinterpret_cast<char*>(allocate(4 * page / 4));
+  const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, device_},
+                      host = {CU_MEM_LOCATION_TYPE_HOST, 0},
+                      nowhere = {CU_MEM_LOCATION_TYPE_DEVICE, 99};
+  Stream stream;
+  const auto where = [&](int at_page) {
+    return attribute(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, bytes + at_page * page, page);
+  };
+  CUdeviceptr ranges[3] = {at(bytes), at(bytes) + page, at(bytes) + 2 * page};
+  size_t sizes[3] = {page, page, 2 * page};
+  CUmemLocation locations[2] = {device, host};
+  size_t starts[2] = {0, 1};
+  ASSERT_OK(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, stream));
+  EXPECT_EQ(where(0), device_);
+  EXPECT_EQ(where(1), CU_DEVICE_CPU);
+  EXPECT_EQ(where(3), CU_DEVICE_CPU);
+  std::memset(bytes, 5, 4 * page);
+  locations[1] = device;
+  ASSERT_OK(cuMemDiscardAndPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, stream));
+  EXPECT_EQ(where(3), device_);
+  ASSERT_OK(cuMemDiscardBatchAsync(ranges, sizes, 3, 0, stream));
+  std::memset(bytes, 6, 4 * page);  // undoes it
+  EXPECT_EQ(launch("add", stream, at(bytes), page, 1), CUDA_SUCCESS);
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(reinterpret_cast<uint32_t*>(bytes)[page - 1], 0x06060607U);
+
+  // Nothing of a bad batch is done.
+  locations[0] = locations[1] = host;
+  sizes[2] = 3 * page;
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, stream),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemDiscardBatchAsync(ranges, sizes, 3, 0, stream), CUDA_ERROR_INVALID_VALUE);
+  sizes[2] = 0;
+  EXPECT_CU(cuMemDiscardBatchAsync(ranges, sizes, 3, 0, stream), CUDA_ERROR_INVALID_VALUE);
+  sizes[2] = page;
+  locations[1] = nowhere;
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, stream),
+            CUDA_ERROR_INVALID_DEVICE);
+  locations[1] = host;
+  starts[1] = 3;
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, stream),
+            CUDA_ERROR_INVALID_VALUE);
+  starts[1] = 1;
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 1, stream),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 0, locations, starts, 2, 0, stream),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemPrefetchBatchAsync(ranges, sizes, 3, locations, starts, 2, 0, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemDiscardBatchAsync(ranges, sizes, 3, 0, CU_STREAM_LEGACY),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(where(0), device_);
+  const Words plain(16);  // not managed
+  ranges[0] = plain.at();
+  sizes[0] = 64;
+  EXPECT_CU(cuMemDiscardBatchAsync(ranges, sizes, 3, 0, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuMemFree_v2(at(bytes)));
 }
 
 TEST_F(ManagedTest, Variables) {

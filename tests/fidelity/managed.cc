@@ -114,6 +114,22 @@ const Row kRows[] = {
         cuLibraryGetManaged(&w.p, &w.size, World::garbage<CUlibrary>(), "counter")),
     ROW(kReady, kNotFound, kDocumented, cuLibraryGetManaged(&w.p, &w.size, w.library, "nothing")),
     ROW(kReady, kNotFound, kDocumented, cuLibraryGetManaged(&w.p, &w.size, w.library, "counter")),
+    ROW(kFresh, kNotInit, kDocumented, cuMemDiscardBatchAsync(nullptr, nullptr, 0, 0, w.stream)),
+    ROW(kNoContext, kContext, kDocumented,
+        cuMemDiscardBatchAsync(nullptr, nullptr, 0, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented, cuMemDiscardBatchAsync(nullptr, nullptr, 0, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented, cuMemDiscardBatchAsync(&w.memory, nullptr, 1, 0, w.stream)),
+    ROW(kReady, kHandle, kDocumented,
+        cuMemDiscardBatchAsync(nullptr, nullptr, 0, 0, w.stale_stream)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPrefetchBatchAsync(nullptr, nullptr, 1, nullptr, nullptr, 1, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemDiscardAndPrefetchBatchAsync(nullptr, nullptr, 1, nullptr, nullptr, 1, 0, w.stream)),
+    STEPS(kReady, kValue, kDocumented, "cuMemDiscardBatchAsync of memory that is not managed",
+          {
+            w.size = 4096;
+            return w.cu->cuMemDiscardBatchAsync(&w.memory, &w.size, 1, 0, w.stream);
+          }),
     ROW(kDead, kDestroyed, kOurs, cuMemAllocManaged(&w.p, kBytes, CU_MEM_ATTACH_GLOBAL)),
     ROW(kForked, kNotInit, kOurs, cuMemAllocManaged(&w.p, kBytes, CU_MEM_ATTACH_GLOBAL)),
 };

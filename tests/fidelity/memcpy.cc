@@ -11,7 +11,94 @@ constexpr size_t kAll = World::kBytes;
 char* host(World& w) { return w.pageable.data(); }
 CUdeviceptr pinned(World& w) { return reinterpret_cast<CUdeviceptr>(w.pinned); }
 
+// A batch of one copy.
+struct Batched {
+  CUdeviceptr to = 0, from = 0;
+  size_t bytes = 64;
+  CUmemcpySrcAccessOrder order = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  unsigned flags = 0;
+};
+CUresult batch(World& w, Batched copy, CUstream stream) {
+  CUmemcpyAttributes attributes = {};
+  attributes.srcAccessOrder = copy.order;
+  attributes.flags = copy.flags;
+  size_t start = 0;
+  return w.cu->cuMemcpyBatchAsync_v2(&copy.to, &copy.from, &copy.bytes, 1, &attributes, &start, 1,
+                                     stream);
+}
+CUresult batch(World& w, Batched copy) { return batch(w, copy, w.stream); }
+
+constexpr auto kNoOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+
 const Row kRows[] = {
+    ROW(kFresh, kNotInit, kDocumented,
+        cuMemcpyBatchAsync_v2(nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, w.stream)),
+    ROW(kFresh, kNotInit, kDocumented, cuMemcpy3DBatchAsync_v2(0, nullptr, 0, w.stream)),
+    ROW(kNoContext, kContext, kDocumented,
+        cuMemcpyBatchAsync_v2(nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, w.stream)),
+    ROW(kNoContext, kContext, kDocumented, cuMemcpy3DBatchAsync_v2(0, nullptr, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemcpyBatchAsync_v2(nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemcpyBatchAsync_v2(&w.p, nullptr, &w.size, 1, nullptr, nullptr, 0, w.stream)),
+    ROW(kReady, kValue, kDocumented, cuMemcpy3DBatchAsync_v2(1, nullptr, 0, w.stream)),
+    ROW(kReady, kHandle, kDocumented, cuMemcpy3DBatchAsync_v2(1, nullptr, 0, w.stale_stream)),
+    STEPS(kReady, kOk, kDocumented, "a batch",
+          {
+            return batch(w, {w.memory, pinned(w)});
+          }),
+    STEPS(kReady, kOk, kDocumented, "a batch in a stream of another context",
+          {
+            return batch(w, {w.memory, pinned(w)}, w.other_stream);
+          }),
+    STEPS(kReady, kHandle, kDocumented, "a batch in a stream that is gone",
+          {
+            return batch(w, {w.memory, pinned(w)}, w.stale_stream);
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch in the legacy stream",
+          {
+            return batch(w, {w.memory, pinned(w)}, nullptr);
+          }),
+    STEPS(kReady, kValue, kConfirmed, "a batch with an empty copy",
+          {
+            return batch(w, {w.memory, pinned(w), 0});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch to nowhere",
+          {
+            return batch(w, {0, pinned(w)});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch from nowhere",
+          {
+            return batch(w, {w.memory, 0});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch beyond the end",
+          {
+            return batch(w, {w.memory + kAll - 63, pinned(w)});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch without an order",
+          {
+            return batch(w, {w.memory, pinned(w), 64, kNoOrder});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch with an order that is none",
+          {
+            return batch(w, {w.memory, pinned(w), 64, static_cast<CUmemcpySrcAccessOrder>(4)});
+          }),
+    STEPS(kReady, kValue, kDocumented, "a batch with unknown flags",
+          {
+            return batch(w, {w.memory, pinned(w), 64, CU_MEMCPY_SRC_ACCESS_ORDER_ANY, 2});
+          }),
+    STEPS(kDead, kDestroyed, kDocumented, "a batch in a destroyed context",
+          {
+            return batch(w, {kNowhere, kNowhere}, nullptr);
+          }),
+    STEPS(kFault, kIllegal, kDocumented, "a batch in a broken context",
+          {
+            return batch(w, {w.memory, pinned(w)});
+          }),
+    STEPS(kForked, kNotInit, kOurs, "a batch in the child of a fork",
+          {
+            return batch(w, {w.memory, pinned(w)});
+          }),
     ROW(kFresh, kNotInit, kDocumented, cuMemcpy(kNowhere, kNowhere, 4)),
     ROW(kFresh, kNotInit, kDocumented, cuMemcpyAsync(kNowhere, kNowhere, 4, nullptr)),
     ROW(kFresh, kNotInit, kDocumented, cuMemcpyHtoD_v2(kNowhere, &w, 4)),
