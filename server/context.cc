@@ -60,6 +60,11 @@ Session::Remains Session::take_from(Context* context) {
     remains.streams.push_back(streams_.take(id));
     abandon_lane(remains.streams.back()->lane);
   }
+  for (std::unique_ptr<Stream>* own : {&context->gathering, &context->gate}) {
+    if (*own == nullptr) continue;
+    abandon_lane((*own)->lane);
+    remains.streams.push_back(std::move(*own));
+  }
   if (!context->primary) abandon_lane(context->legacy.lane);  // the primary one's goes on after it
   ids.clear();
   events_.for_each([&](uint64_t id, EventEntry& each) {

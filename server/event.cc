@@ -1,5 +1,6 @@
 // Events: life, recording, waiting, elapsed time.
 // SPDX-License-Identifier: Apache-2.0
+#include "op.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -67,6 +68,96 @@ bool handle_EventRecord(Session& session, const wire::EventRecordArgs& args, con
   stream->last_event = entry->event;
   stream->last_record = ++event->records;
   return goes_on;
+}
+
+namespace {
+
+// A stream of ours in the bound context.
+CUresult side_stream(Session& session, std::unique_ptr<Stream>* stream) {
+  if (*stream != nullptr) return CUDA_SUCCESS;
+  auto made = std::make_unique<Stream>(session.bound(), session.bound()->flow);
+  const CUresult result =
+      session.driver().cuStreamCreateWithPriority(&made->handle, CU_STREAM_NON_BLOCKING, 0);
+  if (result == CUDA_SUCCESS) *stream = std::move(made);
+  return result;
+}
+
+// `stream` waits for an event; `owner` keeps it until the driver has been told.
+template <typename Owner>
+CUresult wait_in(Session& session, Stream* stream, CUevent event, Owner owner, LanePoint recorded) {
+  return session.issue(stream, static_cast<uint16_t>(Op::kStreamWaitEvent),
+                       [event, owner = std::move(owner)](const DriverTable& driver, CUstream handle,
+                                                         const std::byte*) {
+                         return driver.cuStreamWaitEvent(handle, event, 0);
+                       },
+                       {.after = recorded});
+}
+
+// The event's record goes behind all work of its context: a stream of ours waits for marks behind
+// it.
+CUresult record_behind_all(Session& session, EventEntry* entry) {
+  Context* context = session.bound();
+  CUresult result = side_stream(session, &context->gathering);
+  Marks marks;
+  if (result == CUDA_SUCCESS) result = session.mark_context(context, &marks);
+  if (result == CUDA_SUCCESS) result = renew(session, entry);
+  for (const MarkRef& mark : marks) {
+    if (result == CUDA_SUCCESS)
+      result = wait_in(session, context->gathering.get(), mark->event, mark, mark->recorded);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  Event* event = entry->event.get();
+  LanePoint place;
+  result = session.issue(
+      context->gathering.get(), static_cast<uint16_t>(Op::kEventRecord),
+      [event = entry->event](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuEventRecord(event->handle, handle);
+      },
+      {.place = &place});
+  event->recorded = place;
+  ++event->records;
+  return result;
+}
+
+}  // namespace
+
+bool handle_ContextRecordEvent(Session& session, const wire::ContextRecordEventArgs& args,
+                               const Record& record) {
+  EventEntry* entry = session.events().find(args.event);
+  if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
+  if (entry == nullptr || entry->event->context != session.bound())
+    return session.malformed(record, "unknown event");
+  return session.forgotten(record, record_behind_all(session, entry));
+}
+
+bool handle_ContextWaitEvent(Session& session, const wire::ContextWaitEventArgs& args,
+                             const Record& record) {
+  EventEntry* entry = session.events().find(args.event);
+  Context* context = session.bound();
+  if (context == nullptr) return session.malformed(record, "no context is bound");
+  if (entry == nullptr) return session.malformed(record, "unknown event");
+  CUresult result = side_stream(session, &context->gate);
+  std::vector<Stream*> streams = {&context->legacy, context->gate.get()};
+  session.streams().for_each([&](uint64_t, Stream& each) {
+    if (each.context == context) streams.push_back(&each);
+  });
+  for (Stream* stream : streams) {
+    if (result != CUDA_SUCCESS) break;
+    const Event& event = *entry->event;
+    result = wait_in(session, stream, event.handle, entry->event, event.recorded);
+  }
+  return session.forgotten(record, result);
+}
+
+CUresult Session::catch_up(Stream* fresh) {
+  Stream* gate = fresh->context->gate.get();
+  if (gate == nullptr) return CUDA_SUCCESS;
+  if (!waits_in_lane(*gate) && driver().cuStreamQuery(gate->handle) != CUDA_ERROR_NOT_READY)
+    return CUDA_SUCCESS;
+  MarkRef behind;
+  const CUresult result = mark(gate, &behind);
+  return result == CUDA_SUCCESS ? wait_in(*this, fresh, behind->event, behind, behind->recorded)
+                                : result;
 }
 
 bool handle_EventQuery(Session& session, const wire::EventQueryArgs& args, const Record& record) {

@@ -168,6 +168,9 @@ struct Context {
   Rundown use;       // of the driver's context, by all threads but the consumer
   EventPool events;  // before those who give theirs back when they go
   Stream legacy;
+  // Streams of ours, made when they are first needed: one that comes behind all work of the context
+  // (ContextRecordEvent), and one that waits for what all later work waits for (ContextWaitEvent).
+  std::unique_ptr<Stream> gathering, gate;
   std::vector<Stream*> dirty;  // streams of this context with work since the last fence
   Marks orphans;               // work of streams that were destroyed while busy
 

@@ -160,6 +160,10 @@ class Session {
   // Thread-safe; the context is current.
   void destroy_remains(Remains* remains);
 
+  // --- events of a whole context, which is bound (event.cc)
+  // Before any work of a new stream: it waits for what its context waits for.
+  CUresult catch_up(Stream* fresh);
+
   // --- waiting (marks.cc)
   // An event of ours behind everything in `stream` so far.
   CUresult mark(Stream* stream, MarkRef* mark);

@@ -17,12 +17,13 @@ bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
   const CUresult result =
       session.driver().cuStreamCreateWithPriority(&handle, args.flags, args.priority);
   stream->handle = handle;
-  if (result == CUDA_SUCCESS &&
-      session.streams().insert(args.stream, std::move(stream)) == nullptr) {
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  Stream* made = session.streams().insert(args.stream, std::move(stream));
+  if (made == nullptr) {
     (void)session.driver().cuStreamDestroy_v2(handle);
     return session.malformed(record, "stream id");
   }
-  return session.complete(record, result, nullptr, 0);
+  return session.complete(record, session.catch_up(made), nullptr, 0);
 }
 
 bool handle_StreamDestroy(Session& session, const wire::StreamDestroyArgs& args,

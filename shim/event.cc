@@ -40,6 +40,20 @@ CUresult look_up(CUevent handle, Session** session, EventRef* event) {
   return event->event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
+// A context and an event. No context has to be current.
+CUresult look_up(CUcontext handle, CUevent event_handle, Session** session, Context** context,
+                 EventRef* event) {
+  if (CUresult r = enter(session); r != CUDA_SUCCESS) return r;
+  if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
+  *context = (*session)->contexts().find_living(handle);
+  if (*context == nullptr || !(*context)->active.load(std::memory_order_acquire))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  const int32_t sticky = (*session)->channel().semaphores().sticky((*context)->slot);
+  if (sticky != 0) return (*session)->show_output(static_cast<CUresult>(sticky));
+  *event = {id_of(event_handle), (*session)->events.find(id_of(event_handle))};
+  return event->event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
 // Whether what the event was last recorded behind is known to be past.
 bool known_done(Session& session, const Event& event) {
   const uint64_t recorded = event.recorded.load(std::memory_order_acquire);
@@ -194,6 +208,43 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
   const CUresult result = session->ask(start->context, Op::kEventElapsed, args, &answer);
   if (result == CUDA_SUCCESS) *milliseconds = answer.milliseconds;
   return result;
+}
+
+CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
+  Session* session;
+  Context* context;
+  EventRef event;
+  if (CUresult r = look_up(handle, event_handle, &session, &context, &event); r != CUDA_SUCCESS)
+    return r;
+  if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = graph::check_context_work(handle, nullptr); r != CUDA_SUCCESS) return r;
+  graph::forget_event(event_handle);
+  wire::ContextRecordEventArgs args;
+  args.event = event.id;
+  std::lock_guard in_order(session->channel().lock());
+  const uint64_t number =
+      session->post_locked(context, Op::kContextRecordEvent, args, {}, protocol::kNoReply, nullptr);
+  if (number == 0) return session->lost();
+  session->note_context_work(context, number);
+  event->set_recorded(0, number);  // of no stream
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
+  Session* session;
+  Context* context;
+  EventRef event;
+  if (CUresult r = look_up(handle, event_handle, &session, &context, &event); r != CUDA_SUCCESS)
+    return r;
+  if (CUresult r = graph::check_context_work(handle, event_handle); r != CUDA_SUCCESS) return r;
+  wire::ContextWaitEventArgs args;
+  args.event = event.id;
+  std::lock_guard in_order(session->channel().lock());
+  const uint64_t number =
+      session->post_locked(context, Op::kContextWaitEvent, args, {}, protocol::kNoReply, nullptr);
+  if (number == 0) return session->lost();
+  session->note_work_everywhere(context, number);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace vgpu::driver

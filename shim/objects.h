@@ -71,6 +71,7 @@ struct Context {
   std::atomic<uint64_t> unique_id{0};   // cuCtxGetId; a new one for every life
   Progress progress;                    // everything in this context
   Progress legacy;                      // the legacy stream and what orders with it
+  std::atomic<uint64_t> gate{0};        // newest cuCtxWaitEvent: new streams begin with that
   std::atomic<uint64_t> legacy_own{0};  // newest record with work of the legacy stream itself
   std::atomic<uint32_t> unordered_streams{
       0};  // live streams that do not order with the legacy stream by themselves

@@ -98,6 +98,20 @@ void Session::note_work(Context* context, const StreamRef& stream, uint64_t numb
   }
 }
 
+void Session::note_context_work(Context* context, uint64_t number) {
+  progress_.submitted.store(number, std::memory_order_relaxed);  // relaxed: as above
+  context->progress.submitted.store(number, std::memory_order_relaxed);
+}
+
+void Session::note_work_everywhere(Context* context, uint64_t number) {
+  note_work(context, StreamRef(), number);
+  context->gate.store(number, std::memory_order_relaxed);
+  std::lock_guard lock(objects);
+  streams.for_each([&](uint64_t, Stream& stream) {
+    if (stream.context == context) stream.progress.submitted.store(number);
+  });
+}
+
 void Session::note_context_done(Context* context, uint64_t number) {
   Progress::raise(context->progress.completed, number);
   Progress::raise(context->legacy.completed, number);

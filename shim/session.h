@@ -155,6 +155,10 @@ class Session : public MemoryPort {
   void forget_bound() { bound_ = 0; }
   // Under the channel's lock: record `number` is work of `stream`.
   void note_work(Context* context, const StreamRef& stream, uint64_t number);
+  // Under the channel's lock: record `number` is work behind all of `context`.
+  void note_context_work(Context* context, uint64_t number);
+  // Under the channel's lock: with record `number` all streams of `context` have something to do.
+  void note_work_everywhere(Context* context, uint64_t number);
   // All work of `context` up to record `number` is past.
   void note_context_done(Context* context, uint64_t number);
   CUresult lost() const;

@@ -57,6 +57,8 @@ CUresult create_stream(Session& session, Context* context, uint32_t flags, int p
                                 per_thread);
     if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
     *stream = {id, session.streams.find(id)};
+    stream->stream->progress.submitted.store(context->gate.load(std::memory_order_relaxed),
+                                             std::memory_order_relaxed);
   }
   wire::StreamCreateArgs args;
   args.stream = id;

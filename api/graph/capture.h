@@ -54,7 +54,9 @@ CUresult check_not_captured(const StreamKey& stream);
 CUresult check_event_use(CUevent event);
 CUresult check_captured(CUevent event);         // CAPTURED_EVENT; nothing becomes invalid
 CUresult check_context_use(CUcontext context);  // synchronise
-CUresult check_unsafe();                        // what capture cannot see, such as cuMemAlloc
+// Work for, or behind, all streams of a context; `awaited`: the event that it waits for, or null.
+CUresult check_context_work(CUcontext context, CUevent awaited);
+CUresult check_unsafe();  // what capture cannot see, such as cuMemAlloc
 
 // The handle is another's from now on.
 void forget_stream(const StreamKey& stream);

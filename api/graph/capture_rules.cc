@@ -71,16 +71,38 @@ CUresult check_captured(CUevent event) {
   return Captures::instance().events.count(event) != 0 ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
 }
 
-CUresult check_context_use(CUcontext context) {
-  if (!watching()) return CUDA_SUCCESS;
-  std::lock_guard lock(Model::instance().mutex);
+namespace {
+
+CUresult forbid_streams_of(CUcontext context) {
   CUresult result = CUDA_SUCCESS;
   for (auto& [id, stream] : Captures::instance().streams) {
     if (stream.key.context != context) continue;
     stream.capture->invalid = true;
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
+  return result;
+}
+
+}  // namespace
+
+CUresult check_context_use(CUcontext context) {
+  if (!watching()) return CUDA_SUCCESS;
+  std::lock_guard lock(Model::instance().mutex);
+  const CUresult result = forbid_streams_of(context);
   return result == CUDA_SUCCESS ? forbid_unsafe() : result;
+}
+
+CUresult check_context_work(CUcontext context, CUevent awaited) {
+  if (!watching_events()) return CUDA_SUCCESS;
+  std::lock_guard lock(Model::instance().mutex);
+  Captures& captures = Captures::instance();
+  const CUresult result = forbid_streams_of(context);
+  const auto recorded = captures.events.find(awaited);
+  if (recorded == captures.events.end()) return result;
+  const std::shared_ptr<Capture> capture = recorded->second.capture.lock();
+  if (capture == nullptr) return result == CUDA_SUCCESS ? CUDA_ERROR_CAPTURED_EVENT : result;
+  capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 namespace {

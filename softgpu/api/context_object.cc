@@ -82,6 +82,8 @@ void Context::close() {
     legacy.swap(legacy_);
     peers_.clear();
     later_frees_.clear();  // it goes with all other memory
+    gathering_.reset();
+    gates_.clear();
   }
   // What was submitted runs to its end, and what it prints is shown; what other threads still
   // submit completes without running.
@@ -128,6 +130,7 @@ std::shared_ptr<Stream> Context::per_thread_stream() {
     stream->channel = channel_;
     stream->queue = device_->management().open_queue(channel_.get(), true, false, kPriorityLeast);
     stream->id = next_stream_id();
+    gate(*stream);
   }
   return stream;
 }
@@ -141,6 +144,7 @@ void Context::add_stream(const std::shared_ptr<Stream>& stream) {
   stream->id = next_stream_id();
   std::lock_guard<std::mutex> lock(mutex_);
   streams_.push_back(stream);
+  gate(*stream);
 }
 
 void Context::drop_stream(const std::shared_ptr<Stream>& stream) {

@@ -42,6 +42,10 @@ class Context {
 
   void add_stream(const std::shared_ptr<Stream>& stream);
   void drop_stream(const std::shared_ptr<Stream>& stream);
+  // `point` is reached when all work is done that the context has been given.
+  void record(const std::shared_ptr<EventPoint>& point);
+  // All work that the context is given from now on waits for `point`, in streams of any age.
+  void wait_for(const std::shared_ptr<EventPoint>& point);
   void add_module(const std::shared_ptr<Module>& module);
   void drop_module(const std::shared_ptr<Module>& module);
 
@@ -80,6 +84,8 @@ class Context {
     GridManagement::Pending work;  // that may use it
   };
   bool free_what_is_past();  // whether any was
+  // Under mutex_: work of a new stream waits for what the context waits for.
+  void gate(const Stream& fresh);
 
   Device* const device_;
   std::atomic<bool> alive_{false};
@@ -89,6 +95,8 @@ class Context {
   std::map<uint64_t, std::shared_ptr<Stream>> per_thread_;
   std::vector<std::shared_ptr<Stream>> streams_;
   std::vector<std::shared_ptr<Module>> modules_;
+  std::shared_ptr<StreamQueue> gathering_;          // of record(); made when it is first needed
+  std::vector<std::shared_ptr<EventPoint>> gates_;  // of wait_for(): for streams that are yet to be
   std::set<uint64_t> peers_;
   std::vector<LaterFree> later_frees_;
   KernelOutput output_;

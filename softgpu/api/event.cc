@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/callback_scope.h"
 #include "base/clock.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
@@ -25,6 +26,19 @@ CUresult look_up(CUevent handle, std::shared_ptr<Event>* event) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   *event = Driver::instance().events.find(handle);
+  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+// A context and an event. No context has to be current.
+CUresult look_up(CUcontext handle, CUevent event_handle, std::shared_ptr<Context>* context,
+                 std::shared_ptr<Event>* event) {
+  Driver& driver = Driver::instance();
+  if (const CUresult ready = driver.ready(); ready != CUDA_SUCCESS) return ready;
+  if (inside_host_function) return CUDA_ERROR_NOT_PERMITTED;
+  *context = driver.contexts.find(handle);
+  if (*context == nullptr || !(*context)->alive()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (const CUresult sticky = (*context)->sticky(); sticky != CUDA_SUCCESS) return sticky;
+  *event = driver.events.find(event_handle);
   return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
@@ -137,6 +151,38 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
   }
   const int64_t elapsed_ns = static_cast<int64_t>(to->time_ns - from->time_ns);
   *milliseconds = static_cast<float>(static_cast<double>(elapsed_ns) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Event> event;
+  if (const CUresult r = look_up(handle, event_handle, &context, &event); r != CUDA_SUCCESS)
+    return r;
+  if (event->context != context.get()) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult r = graph::check_context_work(handle, nullptr); r != CUDA_SUCCESS) return r;
+  graph::forget_event(event_handle);
+  auto point = std::make_shared<EventPoint>();
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->point = point;
+    event->stream_id = 0;  // of no stream
+    event->ordinal = 0;
+  }
+  context->record(point);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Event> event;
+  if (const CUresult r = look_up(handle, event_handle, &context, &event); r != CUDA_SUCCESS)
+    return r;
+  if (const CUresult r = graph::check_context_work(handle, event_handle); r != CUDA_SUCCESS)
+    return r;
+  const std::shared_ptr<EventPoint> point = event->latest();
+  if (point != nullptr && point->reached.load(std::memory_order_acquire) == 0)
+    context->wait_for(point);
   return CUDA_SUCCESS;
 }
 

@@ -68,6 +68,16 @@ void GridManagement::order_after_legacy(StreamQueue& queue, Command* command) {
   }
 }
 
+void GridManagement::order_behind_all(StreamQueue& queue, Command* command) {
+  const auto behind = [&](const std::shared_ptr<StreamQueue>& other) {
+    if (other == nullptr || other.get() == &queue || other->channel != queue.channel) return;
+    block_on(*other, other->submitted.load(std::memory_order_relaxed), other, command);
+  };
+  behind(queue.channel->legacy);
+  for (const std::shared_ptr<StreamQueue>& other : queue.channel->queues) behind(other);
+  for (const std::shared_ptr<StreamQueue>& other : lingering_) behind(other);
+}
+
 // Under mutex_.
 uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
                                 std::unique_ptr<Command> command) {
@@ -75,6 +85,8 @@ uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
   raw->queue = queue.get();
   if (raw->grid != nullptr) raw->grid->command = raw;
   order_after_legacy(*queue, raw);
+  if (raw->behind_all) [[unlikely]]
+    order_behind_all(*queue, raw);
   for (const std::shared_ptr<EventPoint>& point : raw->waits) {
     if (point->reached.load(std::memory_order_relaxed) != 0) continue;
     point->blocked.push_back(raw);

@@ -63,6 +63,7 @@ class GridManagement {
   void block_on(StreamQueue& queue, uint64_t ordinal, const std::shared_ptr<StreamQueue>& keep,
                 Command* command);
   void order_after_legacy(StreamQueue& queue, Command* command);
+  void order_behind_all(StreamQueue& queue, Command* command);
   uint64_t append(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
   void start_if_ready(StreamQueue& queue);
   void unblock(Command* waiter);

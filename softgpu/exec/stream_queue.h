@@ -41,6 +41,7 @@ struct Command {
   std::function<bool()> ready;         // kWatch: asked over and over until it is true
   std::shared_ptr<EventPoint> record;  // kMarker: reached when this is
   std::vector<std::shared_ptr<EventPoint>> waits;
+  bool behind_all = false;  // waits for everything that its channel was given before
   std::vector<std::shared_ptr<StreamQueue>> after;  // keeps the queues it waits for alive
 };
 

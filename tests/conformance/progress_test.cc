@@ -126,6 +126,32 @@ TEST_F(ProgressTest, AFullStreamsEventsStandWhereTheyWereRecorded) {
   EXPECT_EQ(sum.read(), std::vector<uint32_t>(1, 800));
 }
 
+TEST_F(ProgressTest, AContextsEventIsBehindWhatAFullStreamHolds) {
+  Stream stuck, second;
+  const Event event(CU_EVENT_DISABLE_TIMING);
+  const Words sum(1), copy(1);
+  sum.write({0});
+  copy.write({0});
+  {
+    Gate gate(function("gate"), stuck);
+    auto calls = aside([&] {
+      add_ones(stuck, sum, 700);
+      EXPECT_OK(cuCtxRecordEvent(context_, event));
+      EXPECT_OK(cuCtxWaitEvent(context_, event));
+      EXPECT_OK(cuMemcpyDtoDAsync_v2(copy.at(), sum.at(), 4, second));
+    });
+    if (queued(&calls)) {
+      EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+      EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    }
+    gate.open();
+    calls.get();
+  }
+  EXPECT_OK(cuEventSynchronize(event));
+  EXPECT_OK(cuStreamSynchronize(second));
+  EXPECT_EQ(copy.read(), std::vector<uint32_t>(1, 700));
+}
+
 TEST_F(ProgressTest, TheLegacyStreamKeepsItsOrderWithAFullStream) {
   Stream stuck(CU_STREAM_DEFAULT), second(CU_STREAM_DEFAULT), apart;
   const Words sum(1), other(1), between(1);
