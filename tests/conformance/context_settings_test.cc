@@ -132,5 +132,18 @@ TEST_F(ContextSettingsTest, AttachAndDetach) {
   EXPECT_CU(cuCtxDetach(garbage_handle<CUcontext>()), CUDA_ERROR_INVALID_CONTEXT);
 }
 
+// As cuDeviceGetExecAffinitySupport says.
+TEST_F(ContextSettingsTest, NoAffinityToAskFor) {
+  int supported = -1;
+  ASSERT_OK(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device_));
+  if (supported != 0) GTEST_SKIP() << "this device has it";
+  CUexecAffinityParam affinity = {};
+  EXPECT_CU(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+            CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+  EXPECT_CU(cuCtxGetExecAffinity(nullptr, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_MAX), CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

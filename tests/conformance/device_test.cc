@@ -155,5 +155,49 @@ TEST_F(DeviceTest, LinearTextureWidth) {
   EXPECT_GT(width, 0U);
 }
 
+// The attribute of the whole link, and what it says of each operation.
+TEST_F(DeviceTest, AtomicsOfTheHost) {
+  int native = -1;
+  ASSERT_OK(
+      cuDeviceGetAttribute(&native, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, device_));
+  const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_CAS, CU_ATOMIC_OPERATION_FLOAT_ADD};
+  const auto unknown = static_cast<CUatomicOperation>(CU_ATOMIC_OPERATION_MAX);
+  unsigned capabilities[2] = {77, 77};
+  EXPECT_CU(cuDeviceGetHostAtomicCapabilities(capabilities, operations, 2, 99),
+            CUDA_ERROR_INVALID_DEVICE);
+  if (native != 0) GTEST_SKIP() << "this device has native atomics on the host's memory";
+  ASSERT_OK(cuDeviceGetHostAtomicCapabilities(capabilities, operations, 2, device_));
+  EXPECT_THAT(capabilities, ::testing::Each(0U));
+  EXPECT_CU(cuDeviceGetHostAtomicCapabilities(nullptr, operations, 2, device_),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetHostAtomicCapabilities(capabilities, nullptr, 2, device_),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetHostAtomicCapabilities(capabilities, operations, 0, device_),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetHostAtomicCapabilities(capabilities, &unknown, 1, device_),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+// A budget cannot be exceeded here, so all that can be seen is who is registered.
+TEST_F(DeviceTest, AsyncNotifications) {
+  const CUasyncCallback function = [](CUasyncNotificationInfo*, void*, CUasyncCallbackHandle) {};
+  CUasyncCallbackHandle first = nullptr, second = nullptr;
+  ASSERT_OK(cuDeviceRegisterAsyncNotification(device_, function, nullptr, &first));
+  ASSERT_OK(cuDeviceRegisterAsyncNotification(device_, function, &first, &second));
+  EXPECT_NE(first, second);
+  EXPECT_CU(cuDeviceRegisterAsyncNotification(device_, nullptr, nullptr, &second),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceRegisterAsyncNotification(device_, function, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceRegisterAsyncNotification(99, function, nullptr, &first),
+            CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_CU(cuDeviceUnregisterAsyncNotification(99, first), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_OK(cuDeviceUnregisterAsyncNotification(device_, first));
+  EXPECT_CU(cuDeviceUnregisterAsyncNotification(device_, first), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuDeviceUnregisterAsyncNotification(device_, second));
+  EXPECT_CU(cuDeviceUnregisterAsyncNotification(device_, garbage_handle<CUasyncCallbackHandle>()),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

@@ -122,5 +122,18 @@ TEST_F(LibraryTest, BadInput) {
             CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_F(LibraryTest, NoUnifiedFunctions) {
+  int supported = -1;
+  ASSERT_OK(
+      cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, device_));
+  if (supported != 0) GTEST_SKIP() << "this device has unified functions";
+  void* pointer = nullptr;
+  EXPECT_CU(cuLibraryGetUnifiedFunction(&pointer, library_, "add"), CUDA_ERROR_NOT_FOUND);
+  EXPECT_CU(cuLibraryGetUnifiedFunction(nullptr, library_, "add"), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuLibraryGetUnifiedFunction(&pointer, library_, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuLibraryGetUnifiedFunction(&pointer, garbage_handle<CUlibrary>(), "add"),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

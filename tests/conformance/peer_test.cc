@@ -105,6 +105,32 @@ TEST_F(PeerTest, DevicesAreTold) {
   EXPECT_CU(cuDeviceGetName(nullptr, 0, count), CUDA_ERROR_INVALID_DEVICE);
 }
 
+TEST_F(PeerTest, AtomicsBetweenDevices) {
+  const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_INTEGER_ADD,
+                                          CU_ATOMIC_OPERATION_FLOAT_MIN};
+  const auto unknown = static_cast<CUatomicOperation>(CU_ATOMIC_OPERATION_MAX);
+  unsigned capabilities[2] = {77, 77};
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, device_, device_),
+            CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, device_, 99),
+            CUDA_ERROR_INVALID_DEVICE);
+  if (devices() < 2) return;
+  int native = -1;
+  ASSERT_OK(
+      cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 0, 1));
+  ASSERT_OK(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 2, 0, 1));
+  EXPECT_EQ((capabilities[0] & CU_ATOMIC_CAPABILITY_SCALAR_32) != 0, native != 0);
+  EXPECT_NE(capabilities[1], 77U);
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(capabilities, operations, 0, 0, 1),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(nullptr, operations, 2, 0, 1),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(capabilities, nullptr, 2, 0, 1),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuDeviceGetP2PAtomicCapabilities(capabilities, &unknown, 1, 0, 1),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(PeerTest, EachDeviceHasItsContextsAndMemory) {
   if (devices() < 2) GTEST_SKIP() << "one device";
   Other other(1);

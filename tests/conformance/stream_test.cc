@@ -212,5 +212,16 @@ TEST_F(StreamTest, ManyCreatedAndDestroyed) {
   for (CUstream stream : all) EXPECT_OK(cuStreamDestroy_v2(stream));
 }
 
+TEST_F(StreamTest, OfNoGreenContext) {
+  Stream stream;
+  for (CUstream each :
+       {CUstream(stream), CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    auto green = garbage_handle<CUgreenCtx>();
+    ASSERT_OK(cuStreamGetGreenCtx(each, &green));
+    EXPECT_EQ(green, nullptr);
+  }
+  EXPECT_CU(cuStreamGetGreenCtx(stream, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

@@ -93,6 +93,21 @@ const Row kRows[] = {
     ROW(kNoContext, kValue, kDocumented,
         cuDeviceGetTexture1DLinearMaxWidth(&w.size, kHalf, 0, w.device)),
 
+    ROW(kFresh, kNotInit, kDocumented, cuDeviceTotalMem(&w.u, 0)),
+    ROW(kNoContext, kValue, kDocumented, cuDeviceTotalMem(nullptr, w.device)),
+    ROW(kNoContext, kDevice, kDocumented, cuDeviceTotalMem(&w.u, kFar)),
+    ROW(kFresh, kNotInit, kDocumented, cuDeviceGetHostAtomicCapabilities(&w.u, nullptr, 1, 0)),
+    ROW(kNoContext, kDevice, kDocumented,
+        cuDeviceGetHostAtomicCapabilities(&w.u, nullptr, 1, kFar)),
+    ROW(kFresh, kNotInit, kDocumented, cuDeviceGetP2PAtomicCapabilities(&w.u, nullptr, 1, 0, 1)),
+    ROW(kNoContext, kDevice, kDocumented,
+        cuDeviceGetP2PAtomicCapabilities(&w.u, nullptr, 1, w.device, w.device)),
+    ROW(kNoContext, kDevice, kDocumented,
+        cuDeviceGetP2PAtomicCapabilities(&w.u, nullptr, 1, kFar, w.device)),
+    ROW(kFresh, kNotInit, kOurs, cuDeviceUnregisterAsyncNotification(0, nullptr)),
+    ROW(kNoContext, kDevice, kDocumented, cuDeviceUnregisterAsyncNotification(kFar, nullptr)),
+    ROW(kNoContext, kValue, kDocumented, cuDeviceUnregisterAsyncNotification(w.device, nullptr)),
+
     // A broken context is no business of the device's.
     ROW(kFault, kOk, kDocumented, cuDeviceGetCount(&w.i)),
     ROW(kFault, kOk, kDocumented, cuDeviceGetAttribute(&w.i, kWarpSize, w.device)),
