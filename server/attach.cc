@@ -22,8 +22,6 @@ namespace {
 constexpr CUdevice_attribute kNotServed[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
@@ -110,6 +108,14 @@ Result<Device> Device::open(const DriverTable* driver) {
     // Some vGPU profiles say they can and then refuse this call.
     opened.virtual_memory_ =
         result == CUDA_SUCCESS && granularity != 0 && kHandleBytes % granularity == 0;
+    int descriptors = 0;
+    (void)driver->cuDeviceGetAttribute(
+        &descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+        opened.device_);
+    opened.shares_memory_ = opened.virtual_memory_ && descriptors != 0 &&
+                            driver->cuMemExportToShareableHandle != nullptr &&
+                            driver->cuMemImportFromShareableHandle != nullptr &&
+                            driver->cuMemRetainAllocationHandle != nullptr;
   }
   return opened;
 }
@@ -126,6 +132,15 @@ bool Device::reserve(const protocol::AddressRange& range) {
   }
   reserved_ = range;
   return true;
+}
+
+protocol::AddressRange Device::reserve_here(uint64_t bytes) {
+  CUdeviceptr address = 0;
+  if (!virtual_memory_ || driver_->cuMemAddressReserve(&address, bytes, 0, 0, 0) != CUDA_SUCCESS) {
+    return {};
+  }
+  reserved_ = {address, bytes};
+  return reserved_;
 }
 
 void Device::drop_reservation() {
@@ -191,6 +206,9 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   for (CUdevice_attribute attribute : kOfOurMaking) {
     if (attribute < count) snapshot.attributes[attribute] = 1;
   }
+  snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = virtual_memory_;
+  snapshot.attributes[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED] =
+      shares_memory_;
   for (int i = 0; i < CU_LIMIT_MAX; ++i) {
     size_t value = 0;
     if (driver_->cuCtxGetLimit(&value, static_cast<CUlimit>(i)) != CUDA_SUCCESS) value = 0;

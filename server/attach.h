@@ -30,6 +30,11 @@ class Device {
 
   // Reserves device addresses ahead: the first candidate that the driver gives as asked.
   void reserve_ahead();
+  // The same anywhere, for a guest in this very process, which need not hold the range too. No
+  // bytes when the driver gives none.
+  protocol::AddressRange reserve_here(uint64_t bytes);
+  // Memory can be handed to other workers as descriptors.
+  bool shares_memory() const { return shares_memory_; }
   // What the guest gets: an address range that both hold, or another way to allocate.
   void choose_range(const protocol::Hello& hello, protocol::HelloReply* reply);
   // Name, identity, attributes and limits as a guest with `grant_bytes` sees them.
@@ -46,6 +51,7 @@ class Device {
   uint64_t memory_bytes_ = 0;
   std::string name_;
   bool virtual_memory_ = false;
+  bool shares_memory_ = false;
   protocol::AddressRange reserved_;
 };
 

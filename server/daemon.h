@@ -58,6 +58,7 @@ class Daemon {
     uint64_t granted = 0;
     uint64_t started_ms = 0;
     pid_t guest_pid = 0;
+    uid_t guest_uid = 0;
     std::string executable, label;
   };
   struct Unheard {
@@ -68,6 +69,7 @@ class Daemon {
     UniqueFd connection;
     protocol::Hello hello;
     pid_t pid = 0;
+    uid_t uid = 0;
   };
 
   // workers (daemon_workers.cc)
@@ -78,6 +80,10 @@ class Daemon {
   void learn_device(const WorkerReady& ready);
   Worker* waiting_worker();
   void adopt(UniqueFd connection, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
+
+  // workers whose guests share something (daemon_peers.cc)
+  void peer_asked(pid_t pid);
+  void introduce(const Worker& from, const PeerMessage& ask);
 
   // guests and administrators (daemon_guests.cc)
   void accept_all();

@@ -99,7 +99,7 @@ void Daemon::greet(UniqueFd connection, protocol::Hello hello) {
     refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
     return;
   }
-  queue_.push_back({std::move(connection), std::move(hello), peer->pid});
+  queue_.push_back({std::move(connection), std::move(hello), peer->pid, peer->uid});
   serve_queue();
 }
 
@@ -126,9 +126,11 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest, uint64_t granted) {
   assign.session = worker->session;
   assign.grant_bytes = granted;
   assign.guest_pid = guest.pid;
+  assign.guest_uid = guest.uid;
   worker->granted = granted;
   worker->started_ms = now_ms();
   worker->guest_pid = guest.pid;
+  worker->guest_uid = guest.uid;
   worker->executable = guest.hello.executable;
   worker->label = guest.hello.label;
   std::vector<uint8_t> frame(sizeof(assign));

@@ -84,9 +84,13 @@ void Daemon::start_worker() {
 
 void Daemon::worker_spoke(pid_t pid) {
   Worker* worker = workers_.at(pid).get();
+  if (worker->ready) {
+    peer_asked(pid);
+    return;
+  }
   Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
-  if (!frame.ok() || worker->ready) {
-    if (frame.ok() || frame.status().code() != StatusCode::kTimedOut) {
+  if (!frame.ok()) {
+    if (frame.status().code() != StatusCode::kTimedOut) {
       loop_.remove(worker->control.get());  // its end is told by the process descriptor
     }
     return;
@@ -180,12 +184,14 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   worker->granted = message.grant_bytes;
   worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
   worker->guest_pid = message.guest_pid;
+  worker->guest_uid = message.guest_uid;
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(worker->granted).c_str());
   const pid_t pid = worker->pid;
   (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
+  (void)loop_.add(worker->control.get(), [this, pid] { peer_asked(pid); });
   workers_[pid] = std::move(worker);
   keep_ahead();
 }

@@ -6,11 +6,12 @@
 
 namespace vgpu::server {
 
-CUmemAllocationProp memory_properties(CUdevice device) {
+CUmemAllocationProp memory_properties(CUdevice device, bool shares) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
+  if (shares) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return properties;
 }
 
@@ -64,14 +65,28 @@ bool DeviceMemory::back_ahead() {
   return backed_bytes_ != before;
 }
 
+// Whole handles inside the range.
+bool DeviceMemory::in_range(uint64_t address, uint64_t bytes) const {
+  return bytes > 0 && bytes <= range_.bytes && address >= range_.base &&
+         address - range_.base <= range_.bytes - bytes && address % kHandleBytes == 0 &&
+         bytes % kHandleBytes == 0;
+}
+
+bool DeviceMemory::claim(uint64_t address, uint64_t bytes) {
+  return in_range(address, bytes) && mapped_.insert(address, bytes);
+}
+
+void DeviceMemory::unclaim(uint64_t address, uint64_t bytes) {
+  mapped_.erase(address, bytes);
+  owned_.erase(address, bytes);
+}
+
 CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
-  const bool in_range = mode_ == protocol::AllocatorMode::kReserved && bytes > 0 &&
-                        bytes <= range_.bytes && address >= range_.base &&
-                        address - range_.base <= range_.bytes - bytes;
-  if (!in_range || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
+  if (mode_ != protocol::AllocatorMode::kReserved || !in_range(address, bytes) ||
       bytes > backed_bytes_ - mapped_bytes_ || !mapped_.insert(address, bytes)) {
     return CUDA_ERROR_INVALID_ADDRESS_SPACE;
   }
+  linear_.merge(address, bytes);
   mapped_bytes_ += bytes;
   if (CUresult result = map_handles(address, bytes); result != CUDA_SUCCESS) return result;
   CUmemAccessDesc access{};
@@ -100,9 +115,10 @@ CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
 
 bool DeviceMemory::release(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
-      !mapped_.contains(address, bytes)) {
+      !linear_.contains(address, bytes)) {
     return false;
   }
+  linear_.erase(address, bytes);
   mapped_.erase(address, bytes);
   owned_.erase(address, bytes);
   return true;

@@ -62,6 +62,13 @@ class DeviceMemory {
   // asked for next.
   void give_back(uint64_t bytes) { given_back_.fetch_add(bytes, std::memory_order_release); }
 
+  // Whether there is a range in which the guest may map memory itself.
+  bool maps() const { return range_.bytes != 0; }
+  // Addresses of it for such memory. False: not its to ask, or taken.
+  bool claim(uint64_t address, uint64_t bytes);
+  // The guest may no longer use them.
+  void unclaim(uint64_t address, uint64_t bytes);
+
   // Memory that the driver places itself (arrays), within the quota. False, and nothing is taken,
   // when the quota does not reach that far. What was made is given back once it is destroyed.
   bool charge(uint64_t bytes);
@@ -81,6 +88,7 @@ class DeviceMemory {
  private:
   using Handle = CUmemGenericAllocationHandle;
   CUresult create();
+  bool in_range(uint64_t address, uint64_t bytes) const;
   CUresult map_handles(uint64_t address, uint64_t bytes);
   void collect();  // what was given back since
   void publish_used();
@@ -93,16 +101,17 @@ class DeviceMemory {
   std::vector<Handle> handles_;  // backed and not mapped
   uint64_t backed_bytes_ = 0;
   uint64_t mapped_bytes_ = 0;  // bytes of credit used so far
-  AddressSet mapped_;
-  bool ahead_ = true;  // back_ahead() has a say
+  AddressSet mapped_;          // all that is mapped in the range,
+  AddressSet linear_;          // and what of it map() has
+  bool ahead_ = true;          // back_ahead() has a say
   AddressSet owned_;
   std::atomic<uint64_t> given_back_{0};
   std::map<CUdeviceptr, uint64_t> allocations_;
   std::atomic<uint64_t>* used_ = nullptr;
 };
 
-// Properties of every handle: pinned memory of one device.
-CUmemAllocationProp memory_properties(CUdevice device);
+// Properties of every handle: pinned memory of one device. `shares`: other workers can be given it.
+CUmemAllocationProp memory_properties(CUdevice device, bool shares = false);
 
 }  // namespace vgpu::server
 

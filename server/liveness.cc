@@ -32,8 +32,16 @@ UniqueFd reconnect(Liveness* liveness) {
   return std::move(socket).value();
 }
 
+// False: vgpud is gone, or it is none that we know.
+bool listen_to(Liveness* liveness) {
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(liveness->control.get(), 0);
+  if (!frame.ok()) return frame.status().code() == StatusCode::kTimedOut;
+  return liveness->peers->heard(std::move(frame).value());
+}
+
 void run(Liveness liveness) {
   int retry_ms = kReconnectMsMin;
+  liveness.peers->connected(liveness.control.get());
   while (true) {
     pollfd watched[3] = {{liveness.connection, POLLRDHUP, 0},
                          {liveness.guest.get(), POLLIN, 0},
@@ -42,12 +50,14 @@ void run(Liveness liveness) {
     if (poll(watched, 3, alone ? retry_ms : -1) < 0) continue;
     if ((watched[0].revents | watched[1].revents) != 0) _exit(0);
     if (!alone && watched[2].revents != 0) {
-      // vgpud says nothing more to a serving worker, so this is its end.
+      if (listen_to(&liveness)) continue;
+      liveness.peers->disconnected();
       log(Level::kInfo, "vgpud is gone; the session goes on without it");
       liveness.control.reset();
       retry_ms = kReconnectMsMin;
     } else if (alone) {
       liveness.control = reconnect(&liveness);
+      liveness.peers->connected(liveness.control.get());
       retry_ms = std::min(retry_ms * 2, kReconnectMsMax);
     }
   }

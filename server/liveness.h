@@ -7,6 +7,7 @@
 
 #include "base/unique_fd.h"
 #include "server/worker_link.h"
+#include "server/worker_peers.h"
 
 namespace vgpu::server {
 
@@ -19,6 +20,7 @@ struct Liveness {
   std::string listen_path;
   WorkerAdopt adopt;  // what a restarted vgpud is told
   uint64_t started_ms = 0;
+  WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them
 };
 
 // Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver

@@ -15,6 +15,8 @@ namespace vgpu::shim {
 namespace {
 
 constexpr uint64_t kLoopGrantBytes = uint64_t{1} << 30;
+// Of which the guest's virtual memory management has the upper half.
+constexpr uint64_t kLoopRangeBytes = uint64_t{1} << 40;
 
 struct LoopServer {
   DriverTable driver;
@@ -54,6 +56,7 @@ protocol::Attachment attach_loop(const protocol::Hello& hello) {
   server->reply =
       server::make_reply(server->device.get(), without_ranges,
                          hello.memory_bytes != 0 ? hello.memory_bytes : kLoopGrantBytes, 1, "soft");
+  server->reply.device_range = server->device->reserve_here(kLoopRangeBytes);
   auto pair = protocol::make_loop(server->reply.sizes);
   if (!pair.ok()) return refused(pair.status());
   auto worker = protocol::WorkerChannel::create(std::move(pair->worker));

@@ -8,7 +8,7 @@
 
 namespace vgpu::server {
 
-inline constexpr unsigned kWorkerDescriptorsMax = 1024;
+inline constexpr unsigned kWorkerDescriptorsMax = 16384;
 
 // For all threads of the process, for good: no new privileges, no core dumps, few descriptors, and
 // a system call filter. With the software GPU the filter lists what is allowed (files only for

@@ -22,7 +22,8 @@ bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
 }  // namespace
 
 SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol::HelloReply& reply,
-                       protocol::WorkerChannel* channel, std::atomic<uint64_t>* used) {
+                       protocol::WorkerChannel* channel, std::atomic<uint64_t>* used, Peers* peers,
+                       Shares* shares) {
   (void)driver->cuCtxSetCurrent(device->primary());
   DeviceMemory memory(driver, device->device(), reply.memory_bytes, reply.allocator,
                       reply.device_range);
@@ -35,6 +36,10 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   const bool shared = channel->transport().same_address_space();
   if (!shared) config.output = &process_output();
   config.host_range = reply.host_range;
+  config.number = reply.session;
+  config.peers = peers;
+  config.shares = shares;
+  config.shares_memory = device->shares_memory() && memory.maps();
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
   const bool down = register_slab(*driver, channel->down_slab());

@@ -48,6 +48,7 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, DeviceM
           },
           [this] { publish_output(); }),
       lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {
+  if (config_.shares == nullptr) config_.shares = &own_shares_;
   if (config.output != nullptr) {
     config.output->set_publish(
         [channel](uint64_t bytes) { channel->semaphores().raise(Semaphore::kOutput, bytes); });
@@ -100,6 +101,7 @@ bool Session::release_all() {
   });
   bound_ = nullptr;
   (void)driver().cuCtxSetCurrent(config_.primary);
+  physical_.release_all(driver());
   host_calls_.release_all(driver());
   return true;
 }

@@ -24,7 +24,9 @@
 #include "server/module.h"
 #include "server/objects.h"
 #include "server/output.h"
+#include "server/physical.h"
 #include "server/record.h"
+#include "server/shares.h"
 
 namespace vgpu::server {
 
@@ -62,7 +64,11 @@ class Session {
     CUcontext primary = nullptr;
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
     FlowLimits flow{kDriverQueueDepth};
-    Output* output = nullptr;  // where the driver prints; null: in the guest's own process
+    uint64_t number = 0;         // of this session, for what it shares
+    bool shares_memory = false;  // the driver hands memory to other processes
+    Shares* shares = nullptr;    // what it shares; null: only it looks there
+    Peers* peers = nullptr;      // the other sessions; null: there are none
+    Output* output = nullptr;    // where the driver prints; null: in the guest's own process
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory);
@@ -106,6 +112,9 @@ class Session {
   HandleTable<Stream>& streams() { return streams_; }
   HandleTable<EventEntry>& events() { return events_; }
   ArrayTables& arrays() { return arrays_; }
+  PhysicalTable& physical() { return physical_; }
+  Shares& shares() { return *config_.shares; }
+  FetchedTable& fetched() { return fetched_; }
   HandleTable<GraphEntry>& graphs() { return graphs_; }
 
   // --- work for streams (work.cc)
@@ -244,6 +253,9 @@ class Session {
   ModuleTable modules_;
   ArrayTables arrays_;
   HostCalls host_calls_;  // before those whose points go back there
+  PhysicalTable physical_;
+  Shares own_shares_;
+  FetchedTable fetched_;
   HandleTable<GraphEntry> graphs_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;

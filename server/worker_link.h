@@ -16,7 +16,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0002;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0003;  // raised with every change below
 
 // worker -> vgpud, once the device is open. Descriptor: the page of WorkerPage.
 struct WorkerReady {
@@ -35,7 +35,7 @@ struct WorkerAssign {
   uint64_t session = 0;
   uint64_t grant_bytes = 0;
   int32_t guest_pid = 0;
-  uint32_t reserved = 0;
+  uint32_t guest_uid = 0;  // whose guest it is: sessions of one user may share memory
 };
 
 // worker -> a restarted vgpud, as the first frame of a connection to its listener. Descriptor: the
@@ -46,9 +46,25 @@ struct WorkerAdopt {
   uint64_t grant_bytes = 0;
   uint64_t uptime_ms = 0;
   int32_t guest_pid = 0;
-  uint32_t reserved = 0;
+  uint32_t guest_uid = 0;
   char executable[128] = {};
   char label[64] = {};
+};
+
+enum class PeerMessageKind : uint32_t {
+  kAsk = 1,  // worker -> vgpud: a connection to the worker of `session`
+  kAnswer,   // back: with a descriptor when there is one of the same user
+  kCall,     // vgpud -> the worker of `session`. Descriptor: the other end
+};
+
+// Between vgpud and workers that serve. The secret is for the worker that is called.
+struct PeerMessage {
+  uint64_t magic = kWorkerMagic;
+  PeerMessageKind kind = PeerMessageKind::kAsk;
+  uint32_t reserved = 0;
+  uint64_t request = 0;  // of the asking worker's choice
+  uint64_t session = 0;
+  uint64_t secret_low = 0, secret_high = 0;
 };
 
 // Shared page: the worker writes, vgpud reads for its listing. Figures only, relaxed.

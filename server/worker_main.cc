@@ -108,8 +108,9 @@ Result<Guest> wait_for_guest(int control) {
 }
 
 void start_watching(const Options& options, UniqueFd control, const Guest& guest, Page* page,
-                    int connection) {
+                    int connection, WorkerPeers* peers) {
   Liveness liveness;
+  liveness.peers = peers;
   liveness.connection = connection;
   liveness.control = std::move(control);
   liveness.page = std::move(page->memory);
@@ -118,6 +119,7 @@ void start_watching(const Options& options, UniqueFd control, const Guest& guest
   liveness.adopt.session = guest.assign.session;
   liveness.adopt.grant_bytes = guest.assign.grant_bytes;
   liveness.adopt.guest_pid = guest.assign.guest_pid;
+  liveness.adopt.guest_uid = guest.assign.guest_uid;
   set_text(liveness.adopt.executable, guest.hello.executable);
   set_text(liveness.adopt.label, guest.hello.label);
   if (guest.assign.guest_pid > 0) {
@@ -183,10 +185,11 @@ int serve(const Options& options, UniqueFd control) {
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
       protocol::answer_hello(std::move(guest->connection), reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
-  start_watching(options, std::move(control), *guest, &*page, connection);
+  static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
+  start_watching(options, std::move(control), *guest, &*page, connection, &peers);
   // From here on the process just ends: threads of the session may still wait for the device.
-  _exit(exit_code(
-      serve_guest(&driver->table, &*device, reply, channel->get(), &page->page()->used_bytes)));
+  _exit(exit_code(serve_guest(&driver->table, &*device, reply, channel->get(),
+                              &page->page()->used_bytes, &peers, &peers.shares())));
 }
 
 int run(int argc, char** argv) {

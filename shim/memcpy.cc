@@ -31,6 +31,8 @@ enum class Side : uint8_t { kDevice, kInPlace, kRegistered, kPageable, kBeyond }
 
 Side host_side(Session& session, uint64_t address, uint64_t bytes) {
   HostBlock block;
+  // Reserved addresses that nothing, or nothing accessible, is mapped at are nobody's host memory.
+  if (session.virtual_memory().inside(address)) return Side::kBeyond;
   if (!session.host_memory().find(address, &block)) return Side::kPageable;
   if (bytes > block.bytes - (address - block.address)) return Side::kBeyond;
   return block.in_place ? Side::kInPlace : Side::kRegistered;

@@ -15,6 +15,7 @@ using shim::Context;
 using shim::enter;
 using shim::HostBlock;
 using shim::Session;
+using shim::VirtualPlace;
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   Session* session;
@@ -70,7 +71,8 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  const uint64_t used = session->memory().used() + session->arrays().bytes();
+  const uint64_t used =
+      session->memory().used() + session->arrays().bytes() + session->virtual_memory().created();
   if (total != nullptr) *total = session->memory().total();
   if (free != nullptr)
     *free = session->memory().total() - std::min(used, session->memory().total());
@@ -83,7 +85,12 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr a
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   Allocation allocation;
   HostBlock block;
-  if (session->memory().find(address, &allocation)) {
+  VirtualPlace place;
+  if (session->virtual_memory().look(address, &place)) {
+    if (place.bytes == 0) return CUDA_ERROR_NOT_FOUND;
+    if (base != nullptr) *base = place.base;
+    if (bytes != nullptr) *bytes = place.bytes;
+  } else if (session->memory().find(address, &allocation)) {
     if (base != nullptr) *base = allocation.address;
     if (bytes != nullptr) *bytes = allocation.bytes;
   } else if (session->host_memory().find(address, &block) && block.in_place) {

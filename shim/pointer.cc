@@ -21,7 +21,9 @@ struct Known {
   uint64_t address = 0, base = 0, bytes = 0, id = 0, context = 0;
   bool in_place = false;
   uint64_t pool = 0;
-  bool managed = false;  // in whichever table it is
+  bool managed = false;   // in whichever table it is
+  bool reserved = false;  // addresses of cuMemAddressReserve, whatever is mapped there
+  shim::VirtualPlace place;
 };
 
 Known look_up(Session& session, uint64_t address) {
@@ -29,7 +31,13 @@ Known look_up(Session& session, uint64_t address) {
   known.address = address;
   Allocation allocation;
   HostBlock block;
-  if (session.memory().find(address, &allocation)) {
+  if (session.virtual_memory().look(address, &known.place)) {
+    known.reserved = true;
+    known.device = known.place.bytes != 0;
+    known.base = known.place.base;
+    known.bytes = known.place.bytes;
+    known.id = known.place.handle;
+  } else if (session.memory().find(address, &allocation)) {
     known.device = true;
     known.base = allocation.address;
     known.bytes = allocation.bytes;
@@ -82,8 +90,10 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return any ? put<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      if (known.reserved) return put<CUdeviceptr>(data, known.place.reserved_base);
       return any ? put<CUdeviceptr>(data, known.base) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      if (known.reserved) return put<size_t>(data, known.place.reserved_bytes);
       return any ? put<size_t>(data, known.bytes) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put<bool>(data, known.device || known.in_place);
@@ -91,9 +101,10 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return put<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put<unsigned long long>(data, 0);
+      return put<unsigned long long>(data, known.place.handle_types);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
       if (!any) return CUDA_ERROR_INVALID_VALUE;
+      if (known.reserved) return put<unsigned>(data, known.place.flags);
       const bool reached = known.device || known.in_place;
       return put<unsigned>(data, reached ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
                                          : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);

@@ -43,7 +43,8 @@ CUresult locate(Session& session, const PlaceScope& scope, const RectCopy& rect,
     place->end.kind = RectEnd::kHost;
     return ends_inside(block.address, block.bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  return side.type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  const bool closed = session.virtual_memory().inside(side.address);
+  return closed || side.type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 wire::RectCopyArgs copy_args(const RectEnd& to, const RectEnd& from, const RectCopy& rect) {

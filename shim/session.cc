@@ -13,7 +13,7 @@ DeviceMemory::Options memory_options(const protocol::HelloReply& hello) {
   DeviceMemory::Options options;
   options.grant = hello.memory_bytes;
   options.base = hello.device_range.base;
-  options.bytes = hello.device_range.bytes;
+  options.bytes = hello.device_range.bytes / 2;  // the rest is the application's to reserve
   switch (hello.allocator) {
     case protocol::AllocatorMode::kReserved:
       options.mode = MemoryMode::kMapped;
@@ -34,7 +34,11 @@ Session::Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChan
     : hello_(std::move(reply)),
       channel_(std::move(channel)),
       host_memory_(hello_.host_range.base, hello_.host_range.bytes != 0),
-      memory_(std::make_unique<DeviceMemory>(*this, memory_options(hello_))) {}
+      memory_(std::make_unique<DeviceMemory>(*this, memory_options(hello_))),
+      virtual_memory_(hello_.device_range.base + hello_.device_range.bytes / 2,
+                      hello_.device_range.bytes / 2) {
+  memory_->look_also_in(&virtual_memory_);
+}
 
 Status Session::open() {
   VGPU_RETURN_IF_ERROR(memory_->open());

@@ -18,6 +18,7 @@
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
 #include "shim/memory/device_memory.h"
+#include "shim/memory/virtual_memory.h"
 #include "shim/output.h"
 #include "shim/pools.h"
 #include "shim/stats.h"
@@ -52,6 +53,8 @@ class Session : public MemoryPort {
   HostCalls& host_calls() { return host_calls_; }
   GuestPools& pools() { return pools_; }
   ManagedRanges& managed() { return managed_; }
+  VirtualMemory& virtual_memory() { return virtual_memory_; }
+  bool maps_memory() const { return virtual_memory_.served(); }
   ArrayTable& arrays() { return arrays_; }
   Output& output() { return output_; }
   Stats& stats() { return stats_; }
@@ -212,6 +215,7 @@ class Session : public MemoryPort {
   Output output_;
   GuestPools pools_{*this};
   ManagedRanges managed_;
+  VirtualMemory virtual_memory_;
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;

@@ -96,7 +96,11 @@ bool DeviceMemory::find(uint64_t address, Allocation* allocation) {
       return address - pool_[candidate].address < pool_[candidate].requested;
     };
     const auto it = std::find_if(foreign_.begin(), foreign_.end(), holds);
-    if (it == foreign_.end()) return false;
+    if (it == foreign_.end()) {
+      return virtual_memory_ != nullptr && virtual_memory_->inside(address) &&
+             virtual_memory_->find(address, &allocation->address, &allocation->bytes,
+                                   &allocation->id);
+    }
     index = *it;
   }
   const Block& block = pool_[index];

@@ -14,6 +14,7 @@
 #include "shim/memory/address_index.h"
 #include "shim/memory/block_pool.h"
 #include "shim/memory/free_lists.h"
+#include "shim/memory/virtual_memory.h"
 
 namespace vgpu::shim {
 
@@ -80,6 +81,8 @@ class DeviceMemory {
   // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in
   // modes A and B; in mode C for the driver's cuMemFree, unless `waits` is false.
   CUresult free(uint64_t address, bool waits = true);
+  // Where find() looks for what is not of this allocator. Before any other call.
+  void look_also_in(VirtualMemory* memory) { virtual_memory_ = memory; }
   // The live allocation that holds `address`.
   bool find(uint64_t address, Allocation* allocation);
   // Blocks of memory pools: no context's, and unknown to free().
@@ -151,6 +154,7 @@ class DeviceMemory {
   BlockIndex disown(uint64_t address);
 
   MemoryPort& port_;
+  VirtualMemory* virtual_memory_ = nullptr;
   const Options options_;
   SpinMutex mutex_;
   BlockPool pool_;

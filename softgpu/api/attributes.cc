@@ -125,7 +125,8 @@ int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return pci_bus_of(config.identity);
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-      return config.virtual_memory ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+      return config.virtual_memory && config.ordinal == 0 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return config.ordinal == 0 ? 1 : 0;
     default:

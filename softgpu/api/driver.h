@@ -27,10 +27,13 @@ inline constexpr int kDriverVersion = 13000;
 // Ids of contexts: the primary ones', then the created ones'.
 inline constexpr uint64_t kPrimaryId = 1, kCreatedId = kPrimaryId + kDevicesMax;
 
-// What a CUmemGenericAllocationHandle names.
+// What a CUmemGenericAllocationHandle names. Kept while the memory is there: whoever asks for the
+// handle of an address is given the same one again, even if it had been released.
 struct PhysicalHandle {
-  uint64_t offset;
-  uint64_t bytes;
+  uint64_t key = 0;
+  uint64_t bytes = 0;
+  uint64_t handle_types = 0;  // that it may be exported as
+  uint32_t references = 1;    // the program's
 };
 
 class Driver {
@@ -59,6 +62,7 @@ class Driver {
   Handles<CUlibrary, Library, kLibraryTag> libraries;
   Handles<CUkernel, Kernel, kKernelTag> kernels;
   Handles<uint64_t*, PhysicalHandle, kPhysicalTag> physical;
+  std::mutex virtual_memory;  // held by every call that changes handles, mappings or access
   Handles<CUarray, Array, kArrayTag> arrays;
   Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
   TextureObjects textures;
@@ -89,6 +93,9 @@ CUresult enter_ignoring_errors(Context** context);
 // The object behind a stream handle of a call made in `context`: null, legacy, per-thread or
 // created. nullptr: no such stream.
 std::shared_ptr<Stream> find_stream(Context& context, CUstream handle);
+
+// What memory that is mapped at `address` may be exported as; 0 for all other memory. (vmm.cc)
+uint64_t handle_types_at(uint64_t address);
 
 // CUDA_ERROR_INVALID_DEVICE unless `device` is ours; first NOT_INITIALIZED.
 CUresult check_device(CUdevice device);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -43,6 +44,40 @@ CUcontext context_of(const Context& current, const MemoryRange& range) {
   return owner == nullptr ? nullptr : owner->handle;
 }
 
+// Mapped memory lies in a reservation, which is the range that is asked for.
+MemoryRange reserved(const MemoryRange& range) {
+  MemoryRange whole = range;
+  if (range.kind == MemoryKind::kVirtual)
+    softgpu::Driver::instance().device().physical().reservation_of(range.base, &whole.base,
+                                                                   &whole.bytes);
+  return whole;
+}
+
+unsigned access(const MemoryRange& range) {
+  if (range.kind != MemoryKind::kVirtual) return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+  const int protection = softgpu::Driver::instance().device().physical().protection_at(range.base);
+  return (protection & PROT_WRITE) != 0  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+         : (protection & PROT_READ) != 0 ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                                         : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+}
+
+// Addresses that are reserved, and nothing is mapped there.
+bool only_reserved(CUpointer_attribute attribute, CUdeviceptr pointer, void* data) {
+  uint64_t base = 0, bytes = 0;
+  if (!softgpu::Driver::instance().device().physical().reservation_of(pointer, &base, &bytes))
+    return false;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return put<CUdeviceptr>(data, base) == CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return put<size_t>(data, bytes) == CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return put<bool>(data, false) == CUDA_SUCCESS;
+    default:
+      return false;
+  }
+}
+
 // Answers for a pointer that the driver knows.
 CUresult known(const Context& current, const MemoryRange& range, CUpointer_attribute attribute,
                CUdeviceptr pointer, void* data) {
@@ -67,18 +102,18 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return put<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return put<CUdeviceptr>(data, range.base);
+      return put<CUdeviceptr>(data, reserved(range).base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return put<size_t>(data, range.bytes);
+      return put<size_t>(data, reserved(range).bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put<unsigned>(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put<unsigned long long>(data, 0);
+      return put<unsigned long long>(data, softgpu::handle_types_at(pointer));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return put<CUmemoryPool>(
           data, range.pooled ? softgpu::Driver::instance().pools().pool_of(range.base) : nullptr);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+      return put<unsigned>(data, access(range));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case kDecompression:
       return put<bool>(data, false);
@@ -128,7 +163,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (data == nullptr || !attribute_valid(attribute)) return CUDA_ERROR_INVALID_VALUE;
   const auto range = context->device().memory().find(pointer);
-  if (!range.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  if (!range.has_value())
+    return only_reserved(attribute, pointer, data) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   return known(*context, *range, attribute, pointer, data);
 }
 
@@ -142,6 +178,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   }
   const auto range = context->device().memory().find(pointer);
   for (unsigned i = 0; i < count; ++i) {
+    if (!range.has_value() && only_reserved(attributes[i], pointer, data[i])) continue;
     if (!range.has_value() ||
         known(*context, *range, attributes[i], pointer, data[i]) != CUDA_SUCCESS) {
       unknown(attributes[i], data[i]);

@@ -4,16 +4,31 @@
 #include <cudaProfiler.h>
 #include <sys/mman.h>
 
+#include "api/vmm/rules.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
+
+namespace vgpu::softgpu {
+
+uint64_t handle_types_at(uint64_t address) {
+  Driver& driver = Driver::instance();
+  const uint64_t handle = driver.device().physical().name_at(address);
+  const auto found = driver.physical.find(reinterpret_cast<uint64_t*>(handle));
+  return found == nullptr ? 0 : found->handle_types;
+}
+
+}  // namespace vgpu::softgpu
 
 namespace vgpu::driver {
 namespace {
 
 using softgpu::Driver;
-using softgpu::kGranularity;
 using softgpu::MemoryKind;
 using softgpu::PhysicalHandle;
+using vmm::granular;
+
+using Lock = std::lock_guard<std::mutex>;
+using SharedHandle = std::shared_ptr<PhysicalHandle>;
 
 // These calls need the driver, but no current context.
 CUresult ready_for_vmm() {
@@ -22,26 +37,41 @@ CUresult ready_for_vmm() {
                                                              : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-bool granular(uint64_t value) { return value % kGranularity == 0; }
+softgpu::PhysicalMemory& memory() { return Driver::instance().device().physical(); }
 
 // Memory of the first device only: the others say that they have none of this family.
-CUresult check_location(const CUmemLocation& location) {
+CUresult check_device_of(const CUmemLocation& location) {
   if (const CUresult result = softgpu::check_device(location.id); result != CUDA_SUCCESS)
     return result;
   return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult check_properties(const CUmemAllocationProp* prop) {
-  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (const CUresult r = check_location(prop->location); r != CUDA_SUCCESS) return r;
-  if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  return CUDA_SUCCESS;
+  const CUresult result = vmm::check_properties(prop, true);
+  return result == CUDA_SUCCESS ? check_device_of(prop->location) : result;
 }
 
-std::shared_ptr<PhysicalHandle> find_physical(CUmemGenericAllocationHandle handle) {
-  return Driver::instance().physical.find(reinterpret_cast<uint64_t*>(handle));
+uint64_t* pointer_of(CUmemGenericAllocationHandle handle) {
+  return reinterpret_cast<uint64_t*>(handle);
+}
+
+// nullptr: no handle, or a released one.
+SharedHandle find_physical(CUmemGenericAllocationHandle handle) {
+  SharedHandle found = Driver::instance().physical.find(pointer_of(handle));
+  return found != nullptr && found->references != 0 ? found : nullptr;
+}
+
+// A handle for new memory, which goes again when there is none.
+CUresult name(PhysicalHandle made, CUmemGenericAllocationHandle* out) {
+  uint64_t* const handle =
+      Driver::instance().physical.insert(std::make_shared<PhysicalHandle>(made));
+  if (handle == nullptr) {
+    (void)memory().release(made.key);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
+  memory().set_name(made.key, *out);
+  return CUDA_SUCCESS;
 }
 
 // Nothing that runs may still touch what is about to be unmapped.
@@ -60,7 +90,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   if (granularity == nullptr || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
-  *granularity = kGranularity;
+  *granularity = vmm::kGranularity;
   return CUDA_SUCCESS;
 }
 
@@ -79,12 +109,10 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t
 CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
-  if (out == nullptr || bytes == 0 || !granular(bytes) || flags != 0)
+  if (out == nullptr || flags != 0 || !vmm::reservation_valid(bytes, alignment, hint))
     return CUDA_ERROR_INVALID_VALUE;
-  if ((alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
-  softgpu::Device& device = Driver::instance().device();
-  const uint64_t wanted = device.config().contrary ? 0 : hint;
-  const uint64_t address = device.physical().reserve_addresses(bytes, alignment, wanted);
+  const uint64_t wanted = Driver::instance().device().config().contrary ? 0 : hint;
+  const uint64_t address = memory().reserve_addresses(bytes, alignment, wanted);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = address;
   return CUDA_SUCCESS;
@@ -92,8 +120,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, C
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
-  const bool freed = Driver::instance().device().physical().free_addresses(address, bytes);
-  return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return memory().free_addresses(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
@@ -102,38 +129,53 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   if (out == nullptr || bytes == 0 || !granular(bytes) || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
-  Driver& driver = Driver::instance();
-  const std::optional<uint64_t> offset = driver.device().physical().allocate(bytes);
-  if (!offset.has_value()) return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t* const handle =
-      driver.physical.insert(std::make_shared<PhysicalHandle>(PhysicalHandle{*offset, bytes}));
-  if (handle == nullptr) {
-    driver.device().physical().release(*offset);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
-  return CUDA_SUCCESS;
+  const std::optional<uint64_t> key = memory().allocate(bytes);
+  if (!key.has_value()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return name({*key, bytes, static_cast<uint64_t>(prop->requestedHandleTypes)}, out);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
-  const auto physical = Driver::instance().physical.remove(reinterpret_cast<uint64_t*>(handle));
+  const Lock lock(Driver::instance().virtual_memory);
+  const SharedHandle physical = find_physical(handle);
   if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Driver::instance().device().physical().release(physical->offset);
+  --physical->references;
+  if (memory().release(physical->key)) Driver::instance().physical.remove(pointer_of(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+  if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Lock lock(Driver::instance().virtual_memory);
+  const std::optional<uint64_t> handle = memory().retain(reinterpret_cast<uint64_t>(address));
+  if (!handle.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  ++Driver::instance().physical.find(pointer_of(*handle))->references;
+  *out = *handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                CUmemGenericAllocationHandle handle) {
+  if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
+  const Lock lock(Driver::instance().virtual_memory);
+  const SharedHandle physical = find_physical(handle);
+  if (prop == nullptr || physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *prop = vmm::properties_of(0, physical->handle_types);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
-  const std::shared_ptr<PhysicalHandle> physical = find_physical(handle);
+  const Lock lock(Driver::instance().virtual_memory);
+  const SharedHandle physical = find_physical(handle);
   if (physical == nullptr || offset != 0 || flags != 0 || bytes != physical->bytes ||
       !granular(address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  softgpu::Device& device = Driver::instance().device();
-  if (!device.physical().map(address, bytes, physical->offset)) return CUDA_ERROR_INVALID_VALUE;
-  device.memory().add_range(address, bytes, MemoryKind::kVirtual, 0);
+  if (!memory().map(address, bytes, physical->key)) return CUDA_ERROR_INVALID_VALUE;
+  Driver::instance().device().memory().add_range(address, bytes, MemoryKind::kVirtual, 0);
   return CUDA_SUCCESS;
 }
 
@@ -141,12 +183,13 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (bytes == 0 || !granular(address) || !granular(bytes)) return CUDA_ERROR_INVALID_VALUE;
   finish_current_work();
-  softgpu::Device& device = Driver::instance().device();
-  std::vector<uint64_t> bases;
-  device.physical().each_mapping(address, bytes,
-                                 [&bases](uint64_t base, uint64_t) { bases.push_back(base); });
-  if (!device.physical().unmap(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  for (const uint64_t base : bases) device.memory().remove_range(base);
+  const Lock lock(Driver::instance().virtual_memory);
+  std::vector<uint64_t> bases, gone;
+  memory().each_mapping(address, bytes,
+                        [&bases](uint64_t base, uint64_t) { bases.push_back(base); });
+  if (!memory().unmap(address, bytes, &gone)) return CUDA_ERROR_INVALID_VALUE;
+  for (const uint64_t base : bases) Driver::instance().device().memory().remove_range(base);
+  for (const uint64_t handle : gone) Driver::instance().physical.remove(pointer_of(handle));
   return CUDA_SUCCESS;
 }
 
@@ -154,28 +197,63 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
                         size_t count) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (descriptions == nullptr || count == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Copies that run were told that they may.
+  if (Driver::instance().device().memory().covers(address, bytes)) finish_current_work();
+  const Lock lock(Driver::instance().virtual_memory);
   for (size_t i = 0; i < count; ++i) {
-    const CUmemAccessDesc& description = descriptions[i];
-    if (description.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (const CUresult r = check_location(description.location); r != CUDA_SUCCESS) return r;
-    int protection = 0;
-    switch (description.flags) {
-      case CU_MEM_ACCESS_FLAGS_PROT_NONE:
-        protection = PROT_NONE;
-        break;
-      case CU_MEM_ACCESS_FLAGS_PROT_READ:
-        protection = PROT_READ;
-        break;
-      case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
-        protection = PROT_READ | PROT_WRITE;
-        break;
-      default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (!Driver::instance().device().physical().protect(address, bytes, protection))
-      return CUDA_ERROR_INVALID_VALUE;
+    const auto& [location, flags] = descriptions[i];
+    if (const CUresult r = vmm::check_location(location); r != CUDA_SUCCESS) return r;
+    if (const CUresult r = check_device_of(location); r != CUDA_SUCCESS) return r;
+    if (!vmm::access_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
+    const int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
+                           : flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
+                                                                    : PROT_READ | PROT_WRITE;
+    if (!memory().protect(address, bytes, protection)) return CUDA_ERROR_INVALID_VALUE;
+    Driver::instance().device().memory().set_open(address, bytes,
+                                                  flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
   return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                        CUdeviceptr address) {
+  if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = vmm::check_location(*location); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = check_device_of(*location); r != CUDA_SUCCESS) return r;
+  const int protection = memory().protection_at(address);
+  if (protection < 0) return CUDA_ERROR_INVALID_VALUE;
+  *flags = (protection & PROT_WRITE) != 0  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : (protection & PROT_READ) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
+  const Lock lock(Driver::instance().virtual_memory);
+  const SharedHandle physical = find_physical(handle);
+  if (out == nullptr || physical == nullptr || flags != 0 ||
+      type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+      (physical->handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int file = memory().export_file(physical->key);
+  if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(out) = file;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* file,
+                                        CUmemAllocationHandleType type) {
+  if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::optional<uint64_t> key =
+      memory().import_file(static_cast<int>(reinterpret_cast<intptr_t>(file)));
+  if (!key.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  return name({*key, memory().bytes_of(*key), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, out);
 }
 
 }  // namespace vgpu::driver

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/exec/faults.h"
 
+#include <sched.h>
 #include <signal.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 
@@ -15,7 +18,25 @@ thread_local FaultTrap* current_trap __attribute__((tls_model("initial-exec"))) 
 
 struct sigaction previous_segv, previous_bus;
 
+// Odd while pages change their place.
+std::atomic<uint64_t> moves{0};
+thread_local uint64_t moves_seen __attribute__((tls_model("initial-exec"))) = 0;
+
+// Whether a fault may come of pages that changed their place: then it is not believed until it
+// happens again.
+bool came_of_a_move() {
+  uint64_t now;
+  while (((now = moves.load(std::memory_order_acquire)) & 1) != 0) ::sched_yield();
+  if (now == moves_seen) return false;
+  moves_seen = now;
+  return true;
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  const bool again = came_of_a_move();
+  errno = error;
+  if (again) return;
   FaultTrap* trap = current_trap;
   if (trap != nullptr) {
     trap->signal = signal;
@@ -47,6 +68,10 @@ void install_fault_handlers() {
     sigaction(SIGBUS, &action, &previous_bus);
   });
 }
+
+// acq_rel: whoever sees an even number again sees the pages where they are now.
+void hold_faults() { moves.fetch_add(1, std::memory_order_acq_rel); }
+void resume_faults() { moves.fetch_add(1, std::memory_order_acq_rel); }
 
 void arm(FaultTrap* trap) {
   trap->outer = current_trap;

@@ -19,6 +19,10 @@ struct FaultTrap {
 // Installs the handlers of the process once; handlers found there get every fault that is not a
 // kernel's.
 void install_fault_handlers();
+// While pages change their place under running kernels: faults wait, of whatever thread, and what
+// faulted is tried again afterwards. One at a time.
+void hold_faults();
+void resume_faults();
 // Arms and disarms the calling thread. Between the two, faults jump to `trap->back` (sigsetjmp
 // first).
 void arm(FaultTrap* trap);

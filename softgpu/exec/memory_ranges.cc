@@ -52,7 +52,15 @@ void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint
   range.bytes = bytes;
   range.kind = kind;
   range.owner = owner;
+  range.open = kind != MemoryKind::kVirtual;
   insert(range);
+}
+
+void MemorySpace::set_open(uint64_t base, uint64_t bytes, bool open) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto it = ranges_.lower_bound(base); it != ranges_.end() && it->first - base < bytes; ++it) {
+    if (it->second.kind == MemoryKind::kVirtual) it->second.open = open;
+  }
 }
 
 bool MemorySpace::remove_range(uint64_t base) {
@@ -77,7 +85,7 @@ bool MemorySpace::covers_here(uint64_t address, uint64_t bytes) const {
     auto next = ranges_.upper_bound(address);
     if (next == ranges_.begin()) return false;
     const MemoryRange& range = std::prev(next)->second;
-    if (address - range.base >= range.bytes) return false;
+    if (address - range.base >= range.bytes || !range.open) return false;
     address = range.base + range.bytes;
     // Only mappings of the virtual memory family may be used across their borders.
     if (address < end && range.kind != MemoryKind::kVirtual) return false;

@@ -44,6 +44,7 @@ struct MemoryRange {
   uint32_t flags = 0;  // cuMemHostAlloc / cuMemHostRegister flags
   bool sync_memops = false;
   bool pooled = false;  // of a memory pool, which alone gives it back
+  bool open = true;     // kVirtual: may be read and written
   int device = 0;       // ordinal
 };
 
@@ -89,6 +90,8 @@ class MemorySpace {
   // Ranges of the virtual memory family; the caller has mapped the pages.
   void add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner);
   bool remove_range(uint64_t base);
+  // Whether ranges of kVirtual within [base, base + bytes) may be read and written.
+  void set_open(uint64_t base, uint64_t bytes, bool open);
 
   // The range that holds `address`.
   std::optional<MemoryRange> find(uint64_t address) const;

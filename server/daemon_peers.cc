@@ -1,0 +1,53 @@
+// vgpud brings workers together whose guests share something: it checks that both are of one user
+// and hands each an end of a connection. It keeps nothing, so a restart loses nothing.
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/socket.h>
+
+#include "server/daemon.h"
+#include "server/log.h"
+
+namespace vgpu::server {
+
+void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
+  PeerMessage answer = ask;
+  answer.kind = PeerMessageKind::kAnswer;
+  int ends[2] = {-1, -1};
+  for (const auto& [pid, to] : workers_) {
+    if (to->session != ask.session || to->session == 0 || to.get() == &from ||
+        to->guest_uid != from.guest_uid || !to->control.valid()) {
+      continue;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) break;
+    PeerMessage call = ask;
+    call.kind = PeerMessageKind::kCall;
+    // Never waits: a worker that does not listen is not reached.
+    if (!protocol::send_frame(to->control.get(), bytes_of(call), std::span<const int>(&ends[0], 1),
+                              0)
+             .ok()) {
+      break;
+    }
+    const UniqueFd called(ends[0]), kept(ends[1]);
+    (void)protocol::send_frame(from.control.get(), bytes_of(answer),
+                               std::span<const int>(&ends[1], 1), 0);
+    return;
+  }
+  const UniqueFd first(ends[0]), second(ends[1]);
+  log(Level::kInfo, "guest %d: asked for what no other session of its user has", from.guest_pid);
+  (void)protocol::send_frame(from.control.get(), bytes_of(answer), {}, 0);
+}
+
+// A serving worker says nothing else.
+void Daemon::peer_asked(pid_t pid) {
+  Worker* worker = workers_.at(pid).get();
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
+  if (!frame.ok() && frame.status().code() == StatusCode::kTimedOut) return;
+  PeerMessage ask;
+  if (!frame.ok() || worker->session == 0 || !read_front(frame->bytes, &ask) ||
+      ask.kind != PeerMessageKind::kAsk) {
+    loop_.remove(worker->control.get());  // its end is told by the process descriptor
+    return;
+  }
+  introduce(*worker, ask);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,97 @@
+// Addresses that the application reserves, physical memory that it creates, and what it has mapped
+// where: cuMemAddressReserve, cuMemCreate, cuMemMap and their kin.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_MEMORY_VIRTUAL_MEMORY_H_
+#define VGPU_SHIM_MEMORY_VIRTUAL_MEMORY_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/slot_map.h"
+#include "shim/memory/free_ranges.h"
+
+namespace vgpu::shim {
+
+inline constexpr uint64_t kPhysicalTag = 41;
+
+// What is at an address.
+struct VirtualPlace {
+  uint64_t reserved_base = 0, reserved_bytes = 0;
+  uint64_t base = 0, bytes = 0;  // of the mapping; no bytes: none
+  uint64_t handle = 0, handle_types = 0;
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+};
+
+// Thread-safe bookkeeping of one device; it asks nobody. Calls answer as the driver's do.
+class VirtualMemory {
+ public:
+  // What of the guest's range is for the application to reserve; no bytes: none.
+  VirtualMemory(uint64_t base, uint64_t bytes) : base_(base), bytes_(bytes), free_(base, bytes) {}
+  bool served() const { return bytes_ != 0; }
+  bool inside(uint64_t address) const { return address - base_ < bytes_; }
+
+  // Held by whoever changes something here and tells the worker, so that both see one order.
+  std::mutex calls;
+
+  // Arguments have been checked.
+  CUresult reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t* address);
+  CUresult unreserve(uint64_t address, uint64_t bytes);
+
+  // A name for memory that is about to be created or imported; 0: no more names.
+  uint64_t add(uint64_t bytes, uint64_t handle_types);
+  // It could not be had.
+  void forget(uint64_t handle);
+  void set_bytes(uint64_t handle, uint64_t bytes);
+  // One reference less. *gone: it was the last, and nothing is mapped: the memory goes.
+  CUresult release(uint64_t handle, bool* gone);
+  // One reference more, to what is mapped at `address`.
+  CUresult retain(uint64_t address, uint64_t* handle);
+  CUresult handle_types(uint64_t handle, uint64_t* types);
+
+  CUresult map(uint64_t address, uint64_t bytes, uint64_t handle);
+  // Whether whole mappings fill the range.
+  bool exactly_mapped(uint64_t address, uint64_t bytes);
+  // The handles whose last use that was.
+  std::vector<uint64_t> unmap(uint64_t address, uint64_t bytes);
+  void set_access(uint64_t address, uint64_t bytes, CUmemAccess_flags flags);
+  // False: nothing is reserved there.
+  bool look(uint64_t address, VirtualPlace* place);
+
+  // The memory around `address` that may be read and written: mappings side by side are one.
+  bool find(uint64_t address, uint64_t* begin, uint64_t* bytes, uint64_t* id);
+  // Sum of all that was created.
+  uint64_t created() {
+    std::lock_guard lock(mutex_);
+    return created_;
+  }
+
+ private:
+  struct Physical {
+    uint64_t bytes = 0, handle_types = 0;
+    uint32_t references = 1, mappings = 0;
+  };
+  struct Mapped {
+    uint64_t bytes = 0, handle = 0;
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  };
+  using Mappings = std::map<uint64_t, Mapped>;
+
+  Mappings::iterator at(uint64_t address);
+  bool drop_if_unused(uint64_t handle);
+
+  const uint64_t base_, bytes_;
+  std::mutex mutex_;
+  FreeRanges free_;
+  std::map<uint64_t, uint64_t> reservations_;  // address -> bytes
+  SlotMap<Physical, kPhysicalTag> physical_;
+  Mappings mappings_;
+  uint64_t created_ = 0;
+};
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_MEMORY_VIRTUAL_MEMORY_H_

@@ -1,0 +1,57 @@
+// What sessions of one user share: the names that a guest hands to another, and what it gets for
+// one.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SHIM_SHARE_H_
+#define VGPU_SHIM_SHARE_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "shim/device.h"
+#include "shim/session.h"
+
+namespace vgpu::shim {
+
+// As the worker gave it: whose it is, and a secret.
+struct ShareName {
+  uint64_t session = 0, secret_low = 0, secret_high = 0;
+};
+
+// Kinds on the wire.
+inline constexpr uint32_t kSharedPhysical = 1, kSharedMemory = 2, kSharedEvent = 3;
+
+// Whether the worker's driver hands memory to other processes, and there are addresses for it.
+bool shares_memory(const Session& session);
+
+// A new descriptor that holds the name, for other processes. OUT_OF_MEMORY: the system gives none.
+CUresult write_name(const ShareName& name, int* descriptor);
+// False: the descriptor is none of write_name().
+bool read_name(int descriptor, ShareName* name);
+
+// Something of another session's that the worker keeps for this guest, until it is used or this
+// object goes.
+class FetchedShare {
+ public:
+  FetchedShare() = default;
+  FetchedShare(const FetchedShare&) = delete;
+  FetchedShare& operator=(const FetchedShare&) = delete;
+  ~FetchedShare();
+
+  // Waits for the other session's worker. INVALID_VALUE when nothing of that kind has the name.
+  CUresult fetch(Session& session, const ShareName& name, uint32_t kind);
+  uint64_t number() const { return number_; }
+  uint64_t bytes() const { return bytes_; }    // whole pieces
+  uint64_t offset() const { return offset_; }  // of what was shared, in them
+  uint64_t size() const { return size_; }
+  // The next record takes it.
+  void used() { session_ = nullptr; }
+
+ private:
+  Session* session_ = nullptr;
+  uint64_t number_ = 0, bytes_ = 0, offset_ = 0, size_ = 0;
+};
+
+}  // namespace vgpu::shim
+
+#endif  // VGPU_SHIM_SHARE_H_
