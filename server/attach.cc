@@ -23,7 +23,6 @@ constexpr CUdevice_attribute kNotServed[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-    CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
@@ -209,6 +208,8 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = virtual_memory_;
   snapshot.attributes[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED] =
       shares_memory_;
+  snapshot.attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] =
+      shares_memory_ && driver_->cuStreamWaitValue32_v2 != nullptr;
   for (int i = 0; i < CU_LIMIT_MAX; ++i) {
     size_t value = 0;
     if (driver_->cuCtxGetLimit(&value, static_cast<CUlimit>(i)) != CUDA_SUCCESS) value = 0;

@@ -32,7 +32,7 @@ void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
     return;
   }
   const UniqueFd first(ends[0]), second(ends[1]);
-  log(Level::kInfo, "guest %d: asked for what no other session of its user has", from.guest_pid);
+  log(Level::kDebug, "guest %d: asked for what no other session of its user has", from.guest_pid);
   (void)protocol::send_frame(from.control.get(), bytes_of(answer), {}, 0);
 }
 

@@ -17,7 +17,7 @@ CUmemAllocationProp memory_properties(CUdevice device, bool shares) {
 
 CUresult DeviceMemory::create() {
   if (!quota_.take(kHandleBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUmemAllocationProp properties = memory_properties(device_);
+  const CUmemAllocationProp properties = memory_properties(device_, shareable_);
   Handle handle{};
   if (CUresult result = driver_->cuMemCreate(&handle, kHandleBytes, &properties, 0);
       result != CUDA_SUCCESS) {

@@ -82,6 +82,12 @@ class DeviceMemory {
   bool owns(uint64_t address, uint64_t bytes) const { return owned_.contains(address, bytes); }
 
   void release_all();
+  // Handles are made so that other workers can be given them. Before any is.
+  void make_shareable() { shareable_ = true; }
+  // Whether map() has mapped all of [address, address + bytes), whole handles.
+  bool linear(uint64_t address, uint64_t bytes) const {
+    return in_range(address, bytes) && linear_.contains(address, bytes);
+  }
   // Where used bytes are published, for the listing of guests. May be null.
   void publish_to(std::atomic<uint64_t>* used) { used_ = used; }
 
@@ -104,6 +110,7 @@ class DeviceMemory {
   AddressSet mapped_;          // all that is mapped in the range,
   AddressSet linear_;          // and what of it map() has
   bool ahead_ = true;          // back_ahead() has a say
+  bool shareable_ = false;
   AddressSet owned_;
   std::atomic<uint64_t> given_back_{0};
   std::map<CUdeviceptr, uint64_t> allocations_;

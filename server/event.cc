@@ -1,6 +1,7 @@
 // Events: life, recording, waiting, elapsed time.
 // SPDX-License-Identifier: Apache-2.0
 #include "op.h"
+#include "server/peer_event.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -9,10 +10,12 @@ namespace vgpu::server {
 bool handle_EventCreate(Session& session, const wire::EventCreateArgs& args, const Record& record) {
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   CUevent handle = nullptr;
-  const CUresult result = session.driver().cuEventCreate(&handle, args.flags);
+  // What is shared with other processes is shared by us (peer_event.h).
+  const unsigned flags = args.flags & ~unsigned{CU_EVENT_INTERPROCESS};
+  const CUresult result = session.driver().cuEventCreate(&handle, flags);
   if (result == CUDA_SUCCESS) {
     auto entry = std::make_unique<EventEntry>();
-    entry->event = std::make_shared<Event>(&session.driver(), handle, session.bound(), args.flags);
+    entry->event = std::make_shared<Event>(&session.driver(), handle, session.bound(), flags);
     if (session.events().insert(args.event, std::move(entry)) == nullptr) {
       return session.malformed(record, "event id");
     }
@@ -22,9 +25,9 @@ bool handle_EventCreate(Session& session, const wire::EventCreateArgs& args, con
 
 bool handle_EventDestroy(Session& session, const wire::EventDestroyArgs& args,
                          const Record& record) {
-  if (session.events().take(args.event) == nullptr) {
-    return session.malformed(record, "unknown event");
-  }
+  const std::unique_ptr<EventEntry> entry = session.events().take(args.event);
+  if (entry == nullptr) return session.malformed(record, "unknown event");
+  if (entry->name != ShareName()) session.shares().remove(entry->name);
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
@@ -37,7 +40,9 @@ CUresult renew(Session& session, EventEntry* entry) {
   CUevent handle = nullptr;
   const CUresult result = session.driver().cuEventCreate(&handle, old.flags);
   if (result == CUDA_SUCCESS) {
-    entry->event = std::make_shared<Event>(old.driver, handle, old.context, old.flags);
+    auto fresh = std::make_shared<Event>(old.driver, handle, old.context, old.flags);
+    fresh->peer = old.peer;
+    entry->event = std::move(fresh);
   }
   return result;
 }
@@ -163,6 +168,7 @@ CUresult Session::catch_up(Stream* fresh) {
 bool handle_EventQuery(Session& session, const wire::EventQueryArgs& args, const Record& record) {
   EventEntry* entry = session.events().find(args.event);
   if (entry == nullptr) return session.malformed(record, "unknown event");
+  if (entry->event->peer != nullptr) return query_peer(session, *entry->event, record);
   const CUresult state = entry->event->recorded.passed()
                              ? session.driver().cuEventQuery(entry->event->handle)
                              : CUDA_ERROR_NOT_READY;
@@ -174,6 +180,7 @@ bool handle_EventSynchronize(Session& session, const wire::EventSynchronizeArgs&
   EventEntry* entry = session.events().find(args.event);
   if (entry == nullptr) return session.malformed(record, "unknown event");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (entry->event->peer != nullptr) return synchronize_peer(session, entry->event, record);
   const LanePoint recorded = entry->event->recorded;
   if (recorded.passed() && !session.prints()) {
     const CUresult state = session.driver().cuEventQuery(entry->event->handle);

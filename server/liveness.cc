@@ -41,7 +41,6 @@ bool listen_to(Liveness* liveness) {
 
 void run(Liveness liveness) {
   int retry_ms = kReconnectMsMin;
-  liveness.peers->connected(liveness.control.get());
   while (true) {
     pollfd watched[3] = {{liveness.connection, POLLRDHUP, 0},
                          {liveness.guest.get(), POLLIN, 0},
@@ -66,6 +65,7 @@ void run(Liveness liveness) {
 }  // namespace
 
 void watch(Liveness liveness) {
+  liveness.peers->connected(liveness.control.get());  // before the guest's first command
   std::thread([moved = std::make_shared<Liveness>(std::move(liveness))] {
     run(std::move(*moved));
   }).detach();

@@ -16,6 +16,7 @@
 #include "driver_table.h"
 #include "server/lane.h"
 #include "server/rundown.h"
+#include "server/shares.h"
 
 namespace vgpu::server {
 
@@ -65,6 +66,7 @@ class StreamFlow {
 };
 
 struct Event;
+class PeerEvent;
 struct Stream {
   Stream(Context* owner, const FlowLimits& limits) : context(owner), flow(owner, limits) {}
 
@@ -100,10 +102,12 @@ struct Event {
   uint64_t records = 0;  // how often it has been recorded; the consumer writes it
   // A graph records it or waits for it: its handle must not change any more.
   bool in_graph = false;
+  std::shared_ptr<PeerEvent> peer;  // other sessions have it too; the consumer sets it
 };
 
 struct EventEntry {
   std::shared_ptr<Event> event;
+  ShareName name;  // under which others may have it; no session: not yet
 };
 
 // Events of ours, without timing, used again and again. Thread-safe.

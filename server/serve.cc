@@ -40,6 +40,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   config.peers = peers;
   config.shares = shares;
   config.shares_memory = device->shares_memory() && memory.maps();
+  if (config.shares_memory) memory.make_shareable();
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
   const bool down = register_slab(*driver, channel->down_slab());

@@ -115,6 +115,8 @@ class Session {
   PhysicalTable& physical() { return physical_; }
   Shares& shares() { return *config_.shares; }
   FetchedTable& fetched() { return fetched_; }
+  // Answers that there is no memory for it; the guest may make room and try again. (share.cc)
+  bool keep_fetched(const Record& record, uint64_t number, std::unique_ptr<Fetched> fetched);
   HandleTable<GraphEntry>& graphs() { return graphs_; }
 
   // --- work for streams (work.cc)

@@ -17,7 +17,10 @@ Result<Fetched> fetch(Session& session, const ShareName& name) {
   if (peers == nullptr) return Status(StatusCode::kNotFound, "no other sessions");
   Result<UniqueFd> peer = peers->reach(name);
   if (!peer.ok()) return peer.status();
-  return receive_share(peer->get());
+  Result<Fetched> fetched = receive_share(peer->get());
+  if (fetched.ok() && fetched->info.kind == ShareKind::kEvent)
+    fetched->link = std::move(peer).value();
+  return fetched;
 }
 
 }  // namespace
@@ -34,6 +37,12 @@ std::unique_ptr<Fetched> FetchedTable::take(uint64_t number) {
   std::unique_ptr<Fetched> fetched = std::move(found->second);
   by_number_.erase(found);
   return fetched;
+}
+
+bool Session::keep_fetched(const Record& record, uint64_t number,
+                           std::unique_ptr<Fetched> fetched) {
+  (void)fetched_.add(number, std::move(fetched));
+  return complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
 }
 
 // The other worker may take its time, so a helper asks it. The guest hears nothing of why: not even
@@ -56,7 +65,7 @@ bool handle_ShareFetch(Session& session, const wire::ShareFetchArgs& args, const
           session.fetched().add(args.number, std::make_unique<Fetched>(std::move(*fetched)));
       result = kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     } else {
-      log(Level::kInfo, "what another session shares cannot be had: %s",
+      log(Level::kDebug, "what another session shares cannot be had: %s",
           fetched.status().to_string().c_str());
     }
     session.channel().replies().complete_with(reply, result, answer);

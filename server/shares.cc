@@ -11,6 +11,7 @@
 
 #include "protocol/limits.h"
 #include "protocol/transport/control_socket.h"
+#include "server/peer_event.h"
 
 namespace vgpu::server {
 namespace {
@@ -34,7 +35,7 @@ Result<UniqueFd> export_file(const Share& share, CUmemGenericAllocationHandle ha
 ShareInfo info_of(const Share& share) {
   ShareInfo info = share.info;
   info.magic = kShareMagic;
-  info.files = static_cast<uint32_t>(share.handles.size());
+  info.files = share.event != nullptr ? 1 : static_cast<uint32_t>(share.handles.size());
   return info;
 }
 
@@ -42,7 +43,7 @@ ShareInfo info_of(const Share& share) {
 Status check(const ShareInfo& info) {
   const bool event = info.kind == ShareKind::kEvent;
   const bool memory = info.kind == ShareKind::kMemory || info.kind == ShareKind::kPhysical;
-  const bool fits = event ? info.files == 0 && info.bytes == 0
+  const bool fits = event ? info.files == 1 && info.bytes == 0
                           : memory && info.files >= 1 && info.files <= kShareFilesMax &&
                                 info.bytes != 0 && info.bytes % info.files == 0 &&
                                 info.offset <= info.bytes && info.size <= info.bytes - info.offset;
@@ -61,10 +62,12 @@ ShareName Shares::add(uint64_t session, std::shared_ptr<const Share> share) {
   uint64_t secret[2];
   if (::getrandom(secret, sizeof(secret), 0) != sizeof(secret)) return {};
   std::lock_guard lock(mutex_);
-  if (by_secret_.size() >= kSharesMax ||
+  const size_t handles = share->handles.size();
+  if (by_secret_.size() >= kSharesMax || handles > kSharedHandlesMax - handles_ ||
       !by_secret_.insert({secret[0], Entry{secret[1], std::move(share)}}).second) {
     return {};
   }
+  handles_ += handles;
   return {session, secret[0], secret[1]};
 }
 
@@ -74,6 +77,7 @@ void Shares::remove(const ShareName& name) {
   const auto found = by_secret_.find(name.secret_low);
   if (found == by_secret_.end() || found->second.secret_high != name.secret_high) return;
   gone = std::move(found->second.share);
+  handles_ -= gone->handles.size();
   by_secret_.erase(found);
 }
 
@@ -85,6 +89,8 @@ std::shared_ptr<const Share> Shares::find(const ShareName& name) const {
 }
 
 Result<Fetched> fetch_here(const Share& share) {
+  // As natively, an event is not opened where it was made.
+  if (share.event != nullptr) return Status(StatusCode::kNotFound, "an event of this session");
   Fetched fetched;
   fetched.info = info_of(share);
   for (const CUmemGenericAllocationHandle handle : share.handles) {
@@ -95,9 +101,16 @@ Result<Fetched> fetch_here(const Share& share) {
   return fetched;
 }
 
-Status send_share(int socket, const Share& share) {
-  const ShareInfo info = info_of(share);
+Status send_share(int socket, const Share& share, uint32_t participant) {
+  ShareInfo info = info_of(share);
+  info.participant = participant;
   VGPU_RETURN_IF_ERROR(protocol::send_frame(socket, bytes_of(info), {}, kShareTimeoutMs));
+  const uint8_t payload = 0;
+  if (share.event != nullptr) {
+    const int page = share.event->file();
+    return protocol::send_frame(socket, std::span(&payload, 1), std::span(&page, 1),
+                                kShareTimeoutMs);
+  }
   for (size_t done = 0; done < share.handles.size();) {
     std::vector<UniqueFd> batch;
     std::vector<int> descriptors;
@@ -107,7 +120,6 @@ Status send_share(int socket, const Share& share) {
       descriptors.push_back(file->get());
       batch.push_back(std::move(file).value());
     }
-    const uint8_t payload = 0;
     VGPU_RETURN_IF_ERROR(
         protocol::send_frame(socket, std::span(&payload, 1), descriptors, kShareTimeoutMs));
   }

@@ -18,8 +18,9 @@
 
 namespace vgpu::server {
 
-inline constexpr size_t kSharesMax = 1 << 16;  // of one session; the next export fails
-inline constexpr int kShareTimeoutMs = 10000;  // for the other worker to answer
+inline constexpr size_t kSharesMax = 1 << 16;         // of one session; the next export fails
+inline constexpr size_t kSharedHandlesMax = 1 << 20;  // of all of them together
+inline constexpr int kShareTimeoutMs = 10000;         // for the other worker to answer
 
 // The secret is random and known only to whom the guest tells it.
 struct ShareName {
@@ -30,6 +31,8 @@ struct ShareName {
 
 enum class ShareKind : uint32_t { kPhysical = 1, kMemory = 2, kEvent = 3 };
 
+class PeerEvent;
+
 // What goes ahead of the descriptors.
 struct ShareInfo {
   uint64_t magic = 0;
@@ -37,7 +40,8 @@ struct ShareInfo {
   uint32_t files = 0;             // of equal size, side by side
   uint64_t bytes = 0;             // of all of them
   uint64_t offset = 0, size = 0;  // kMemory: the allocation within
-  CUipcEventHandle event = {};    // kEvent
+  uint32_t participant = 0;       // kEvent: who the other side is among those that have it
+  uint32_t reserved = 0;
 };
 
 // Something shared. Does not change any more once it is in the table; what it holds of the driver
@@ -51,18 +55,20 @@ struct Share {
   const DriverTable* driver;
   ShareInfo info;
   std::vector<CUmemGenericAllocationHandle> handles;  // one reference each; a file is made of each
+  std::shared_ptr<PeerEvent> event;                   // kEvent: its page is the file
 };
 
 // What another session has shared, as it arrived.
 struct Fetched {
   ShareInfo info;
   std::vector<UniqueFd> files;
+  UniqueFd link;  // kEvent: to the other worker, for as long as both have it
 };
 
 // Thread-safe.
 class Shares {
  public:
-  // A new name; no session in it: there are kSharesMax, or no random numbers.
+  // A new name; no session in it: a limit is reached, or there are no random numbers.
   ShareName add(uint64_t session, std::shared_ptr<const Share> share);
   void remove(const ShareName& name);
   // nullptr: nothing is shared under that name.
@@ -75,6 +81,7 @@ class Shares {
   };
   mutable std::mutex mutex_;
   std::map<uint64_t, Entry> by_secret_;  // by the low half
+  size_t handles_ = 0;                   // of all entries
 };
 
 inline constexpr size_t kFetchedMax = 64;  // that wait for the guest to use them
@@ -93,8 +100,9 @@ class FetchedTable {
 
 // Of what is shared in this very process.
 Result<Fetched> fetch_here(const Share& share);
-// The two ends of a connection between workers.
-Status send_share(int socket, const Share& share);
+// The two ends of a connection between workers. `participant`: as which the other side takes part
+// in an event.
+Status send_share(int socket, const Share& share, uint32_t participant = 0);
 Result<Fetched> receive_share(int socket);
 
 // How a worker reaches those of other sessions. Thread-safe.

@@ -177,7 +177,7 @@ bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& arg
     return session.malformed(record, "nothing fetched that is physical memory");
   }
   if (!session.memory().charge(fetched->info.bytes))
-    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
+    return session.keep_fetched(record, args.number, std::move(fetched));
   auto made = std::make_unique<Physical>();
   made->bytes = fetched->info.bytes;
   made->shares = true;
@@ -186,6 +186,8 @@ bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& arg
       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) {
     session.memory().discharge(fetched->info.bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+      return session.keep_fetched(record, args.number, std::move(fetched));
     return session.complete(record, result, nullptr, 0);
   }
   const CUmemGenericAllocationHandle handle = made->handle;

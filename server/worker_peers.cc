@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "server/log.h"
+#include "server/peer_event.h"
 #include "server/worker_link.h"
 
 namespace vgpu::server {
@@ -66,7 +67,7 @@ Result<UniqueFd> WorkerPeers::reach(const ShareName& name) {
 void WorkerPeers::serve(const ShareName& name, UniqueFd connection) {
   const std::shared_ptr<const Share> share = shares_.find(name);
   if (share == nullptr) {
-    log(Level::kWarn, "another session asked for something that is not shared");
+    log(Level::kDebug, "another session asked for something that is not shared");
     return;
   }
   // relaxed: only a bound.
@@ -75,8 +76,16 @@ void WorkerPeers::serve(const ShareName& name, UniqueFd connection) {
     return;
   }
   pool_.post([this, share, socket = std::make_shared<UniqueFd>(std::move(connection))] {
-    if (Status sent = send_share(socket->get(), *share); !sent.ok())
+    const std::shared_ptr<PeerEvent>& event = share->event;
+    const uint32_t participant = event == nullptr ? 0 : event->next_participant();
+    if (Status sent = send_share(socket->get(), *share, participant); !sent.ok()) {
       log(Level::kWarn, "sharing with another session: %s", sent.to_string().c_str());
+    } else if (event != nullptr) {
+      // When that session is gone, nobody waits for what it recorded.
+      link_watch().add(std::move(*socket), [weak = std::weak_ptr<PeerEvent>(event), participant] {
+        if (const std::shared_ptr<PeerEvent> alive = weak.lock()) alive->page()->gone(participant);
+      });
+    }
     serving_.fetch_sub(1, std::memory_order_relaxed);
   });
 }

@@ -31,10 +31,10 @@ inline CUresult begin(Copy* copy, CUstream stream, Timing timing) {
 
 // A synchronous copy to the device is done when it returns, also for streams that do not order with
 // it. Where there are none, order in the channel is enough, unless kernels print: then it shows
-// what.
+// what; or unless another process may look at the memory.
 inline bool must_wait(const Copy& copy) {
   return copy.timing == Timing::kSynchronous &&
-         (copy.session->output().prints() ||
+         (copy.session->output().prints() || copy.session->shared().any.load() ||
           copy.context->unordered_streams.load(std::memory_order_relaxed) != 0 ||
           copy.session->contexts().active_count() > 1);
 }

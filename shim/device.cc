@@ -108,7 +108,8 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice num
                        which == CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST;
   if (managed && !shim::shares_host_memory(*Process::session())) *value = 0;
   const bool mapped = which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
-                      which == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+                      which == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED ||
+                      which == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED;
   if (mapped && !Process::session()->virtual_memory().served()) *value = 0;
   return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
+#include "shim/share.h"
 
 namespace vgpu::driver {
 
@@ -56,6 +57,8 @@ CUresult look_up(CUcontext handle, CUevent event_handle, Session** session, Cont
 
 // Whether what the event was last recorded behind is known to be past.
 bool known_done(Session& session, const Event& event) {
+  if (event.shared.load(std::memory_order_relaxed)) [[unlikely]]
+    return false;
   const uint64_t recorded = event.recorded.load(std::memory_order_acquire);
   return recorded <= event.completed.load(std::memory_order_relaxed) ||
          recorded <= event.context->progress.completed.load(std::memory_order_relaxed) ||
@@ -72,7 +75,7 @@ CUresult ask_about(Session& session, const EventRef& event, Op op) {
   Args args;
   args.event = event.id;
   const CUresult result = session.call(context, op, args);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS || event->shared.load(std::memory_order_relaxed)) return result;
   // Numbers of records that came later are higher: whatever has the slot by now, this cannot say
   // too much of it.
   Progress::raise(event->completed, recorded);
@@ -93,8 +96,8 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (handle == nullptr || (flags & ~kEventFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE
-                                                  : CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!shim::shares_events(*session)) return CUDA_ERROR_NOT_SUPPORTED;
   }
   uint64_t id;
   {
@@ -147,6 +150,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   }
   if (flags != CU_EVENT_RECORD_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
+  if (event->shared.load(std::memory_order_relaxed)) [[unlikely]]
+    return shim::record_shared(*session, context, id_of(handle), *event, stream);
   wire::EventRecordArgs args;
   args.event = id_of(handle);
   args.stream = stream.id;

@@ -87,7 +87,7 @@ CUresult fill(Fill f, CUstream handle, FillEnd end) {
   } else {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const bool waits = end == FillEnd::kWaits && block.in_place;
+  const bool waits = end == FillEnd::kWaits && (block.in_place || session->shared().any.load());
   const CUresult result = f.height == 1 ? post_row(*session, context, stream, f)
                                         : post_rows(*session, context, stream, f, bytes);
   return result == CUDA_SUCCESS && waits ? synchronize_stream(*session, context, stream) : result;

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/external/external_memory.h"
 #include "api/graph/capture.h"
 #include "api/graph/memory.h"
 #include "driver_functions.h"
@@ -61,6 +62,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (result != CUDA_ERROR_INVALID_VALUE) [[likely]]
     return result;
   if (session->pools()->free_now(address)) return CUDA_SUCCESS;
+  if (external::free_buffer(address)) return CUDA_SUCCESS;
   HostBlock block;
   if (!session->host_memory().remove(address, shim::HostKind::kManaged, &block)) return result;
   session->managed().remove(address);

@@ -108,11 +108,14 @@ struct Event {
   Lasting<uint32_t> flags;
   std::atomic<uint64_t> recorded{0};  // number of the newest EventRecord, 0: never
   std::atomic<uint64_t> completed{0};
+  // Other processes have it too: only the worker knows how far it is.
+  std::atomic<bool> shared{false};
 
   // Under Session::objects.
   void renew(Context* of, uint32_t new_flags) {
     set_recorded(0, 0);
     completed.store(0, std::memory_order_release);
+    shared.store(false, std::memory_order_relaxed);
     context = of;
     flags = new_flags;
   }

@@ -5,6 +5,7 @@
 
 #include "driver_functions.h"
 #include "shim/process.h"
+#include "shim/share.h"
 
 namespace vgpu::driver {
 
@@ -21,9 +22,12 @@ struct Known {
   uint64_t address = 0, base = 0, bytes = 0, id = 0, context = 0;
   bool in_place = false;
   uint64_t pool = 0;
-  bool managed = false;   // in whichever table it is
-  bool reserved = false;  // addresses of cuMemAddressReserve, whatever is mapped there
+  bool shareable = false;    // by cuIpcGetMemHandle
+  bool synchronous = false;  // cuPointerSetAttribute has said so
+  bool managed = false;      // in whichever table it is
+  bool reserved = false;     // addresses of cuMemAddressReserve, whatever is mapped there
   shim::VirtualPlace place;
+  uint64_t key() const { return device ? id : base; }
 };
 
 Known look_up(Session& session, uint64_t address) {
@@ -44,6 +48,7 @@ Known look_up(Session& session, uint64_t address) {
     known.id = allocation.id;
     known.context = allocation.context;
     known.pool = session.pools()->pool_of(allocation.address);
+    known.shareable = shim::shares_memory(session) && session.memory().can_share(address);
   } else if (session.host_memory().find(address, &block)) {
     known.host = true;
     known.base = block.address;
@@ -52,6 +57,8 @@ Known look_up(Session& session, uint64_t address) {
     known.in_place = block.in_place;
   }
   known.managed = session.managed().contains(address);
+  std::lock_guard lock(session.shared().mutex);
+  known.synchronous = session.shared().synchronous.count(known.key()) != 0;
   return known;
 }
 
@@ -83,6 +90,8 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       return known.host || known.managed ? put<void*>(data, reinterpret_cast<void*>(known.address))
                                          : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return any ? put<unsigned>(data, known.synchronous) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return known.device ? put<unsigned long long>(data, known.id) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -98,6 +107,7 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put<bool>(data, known.device || known.in_place);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return put<bool>(data, known.shareable);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return put<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
@@ -140,6 +150,9 @@ void clear(CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
       put<bool>(data, false);
       break;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      put<unsigned>(data, 0);
+      break;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       put<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
       break;
@@ -167,6 +180,29 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevicept
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (data == nullptr || !attribute_valid(which)) return CUDA_ERROR_INVALID_VALUE;
   return get(look_up(*session, address), which, data);
+}
+
+// For the whole session: to wait more often than asked for is allowed.
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdeviceptr address) {
+  Session* session;
+  shim::Context* context;
+  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (value == nullptr || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    return CUDA_ERROR_INVALID_VALUE;
+  const Known known = look_up(*session, address);
+  if (!known.device && !known.host) return CUDA_ERROR_INVALID_VALUE;
+  shim::SharedMemory& shared = session->shared();
+  const bool on = *static_cast<const unsigned*>(value) != 0;
+  {
+    std::lock_guard lock(shared.mutex);
+    if (!on) {
+      shared.synchronous.erase(known.key());
+      return CUDA_SUCCESS;
+    }
+    shared.synchronous.insert(known.key());
+  }
+  shared.any.store(true);
+  return driver::cuCtxSynchronize();  // what is under way is over when this returns
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data,

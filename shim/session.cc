@@ -215,6 +215,17 @@ CUresult Session::release(uint64_t address, bool waits) {
   return call(nullptr, Op::kMemFreeForward, args);
 }
 
+void Session::unshare(uint64_t id) {
+  std::lock_guard lock(shared_.mutex);
+  const auto found = shared_.names.find(id);
+  if (found == shared_.names.end()) return;
+  wire::MemUnshareArgs args;
+  args.secret_low = found->second.secret_low;
+  args.secret_high = found->second.secret_high;
+  shared_.names.erase(found);
+  post(nullptr, Op::kMemUnshare, args);
+}
+
 bool Session::idle() {
   const uint64_t submitted = progress_.submitted.load(std::memory_order_relaxed);
   return submitted <= progress_.completed.load(std::memory_order_relaxed) || submitted <= retired();

@@ -6,9 +6,12 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
+#include "api/ipc/opened_memory.h"
 #include "api/managed/managed_ranges.h"
 #include "protocol/session/handshake.h"
 #include "protocol/wire/encoder.h"
@@ -33,6 +36,21 @@ struct StreamRef {
   Stream* stream = nullptr;  // null: the legacy stream
 };
 
+// As the worker gave it: whose session it is, and a secret.
+struct ShareName {
+  uint64_t session = 0, secret_low = 0, secret_high = 0;
+};
+
+// What this process shares with others by IPC, and has of them.
+struct SharedMemory {
+  // Blocking copies and fills are done when they return from now on: others may look right then.
+  std::atomic<bool> any{false};
+  std::mutex mutex;
+  std::map<uint64_t, ShareName> names;  // by id of the allocation; under `mutex`
+  std::set<uint64_t> synchronous;       // allocations of SYNC_MEMOPS, by id; under `mutex`
+  OpenedMemory opened;
+};
+
 // Thread-safe. Made by attach, never destroyed: threads may be anywhere in it when the process
 // ends.
 class Session : public MemoryPort {
@@ -53,6 +71,7 @@ class Session : public MemoryPort {
   HostCalls& host_calls() { return host_calls_; }
   GuestPools& pools() { return pools_; }
   ManagedRanges& managed() { return managed_; }
+  SharedMemory& shared() { return shared_; }
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   bool maps_memory() const { return virtual_memory_.served(); }
   ArrayTable& arrays() { return arrays_; }
@@ -189,6 +208,7 @@ class Session : public MemoryPort {
   CUresult allocate(uint64_t bytes, uint64_t* address) override;
   CUresult release(uint64_t address, bool waits) override;
   void finish_releases() override;
+  void unshare(uint64_t id) override;
   bool idle() override;
   uint64_t fence() override;
   uint64_t retired() override;
@@ -216,6 +236,7 @@ class Session : public MemoryPort {
   GuestPools pools_{*this};
   ManagedRanges managed_;
   VirtualMemory virtual_memory_;
+  SharedMemory shared_;
   Stats stats_;
   Progress progress_;
   uint64_t bound_ = 0;

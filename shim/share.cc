@@ -25,13 +25,21 @@ std::atomic<uint64_t> next_number{1};
 
 }  // namespace
 
-bool shares_memory(const Session& session) {
+static bool shares(const Session& session, CUdevice_attribute which) {
   const protocol::DeviceSnapshot* device = session.device(0);
-  return device != nullptr && session.maps_memory() &&
-         attribute(*device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
+  return device != nullptr && session.maps_memory() && attribute(*device, which) != 0;
 }
 
-CUresult write_name(const ShareName& name, int* descriptor) {
+bool shares_memory(const Session& session) {
+  return shares(session, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+}
+
+bool shares_events(const Session& session) {
+  return shares(session, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
+}
+
+CUresult write_name(Session& session, const ShareName& name, int* descriptor) {
+  session.shared().any.store(true);
   UniqueFd file(::memfd_create("vgpu-memory-handle", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const NameFile content{kMagic, name};
   if (!file.valid() || ::write(file.get(), &content, sizeof(content)) != sizeof(content) ||
@@ -63,6 +71,7 @@ CUresult FetchedShare::fetch(Session& session, const ShareName& name, uint32_t k
   wire::ShareFetchReply answer;
   const CUresult result = session.ask(nullptr, Op::kShareFetch, args, &answer);
   if (result != CUDA_SUCCESS) return result;
+  session.shared().any.store(true);
   session_ = &session;
   number_ = args.number;
   bytes_ = answer.bytes;

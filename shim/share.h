@@ -13,21 +13,23 @@
 
 namespace vgpu::shim {
 
-// As the worker gave it: whose it is, and a secret.
-struct ShareName {
-  uint64_t session = 0, secret_low = 0, secret_high = 0;
-};
-
 // Kinds on the wire.
 inline constexpr uint32_t kSharedPhysical = 1, kSharedMemory = 2, kSharedEvent = 3;
 
 // Whether the worker's driver hands memory to other processes, and there are addresses for it.
 bool shares_memory(const Session& session);
+bool shares_events(const Session& session);
 
 // A new descriptor that holds the name, for other processes. OUT_OF_MEMORY: the system gives none.
-CUresult write_name(const ShareName& name, int* descriptor);
+CUresult write_name(Session& session, const ShareName& name, int* descriptor);
 // False: the descriptor is none of write_name().
 bool read_name(int descriptor, ShareName* name);
+
+// Work of a shared event: the worker's answer is waited for, so that others see it once the caller
+// says so. (ipc_event.cc)
+CUresult record_shared(Session& session, Context* context, uint64_t id, Event& event,
+                       const StreamRef& stream);
+CUresult wait_for_shared(Session& session, Context* context, uint64_t id, const StreamRef& stream);
 
 // Something of another session's that the worker keeps for this guest, until it is used or this
 // object goes.
@@ -44,8 +46,17 @@ class FetchedShare {
   uint64_t bytes() const { return bytes_; }    // whole pieces
   uint64_t offset() const { return offset_; }  // of what was shared, in them
   uint64_t size() const { return size_; }
-  // The next record takes it.
+  // The next record takes it, whatever comes of that.
   void used() { session_ = nullptr; }
+  // A command that takes it unless there is no memory, and its answer; room is made once.
+  template <typename Args>
+  CUresult use(Op op, const Args& args) {
+    CUresult result = session_->call(nullptr, op, args);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && session_->reclaim(bytes_))
+      result = session_->call(nullptr, op, args);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) session_ = nullptr;
+    return result;
+  }
 
  private:
   Session* session_ = nullptr;

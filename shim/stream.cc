@@ -9,6 +9,7 @@
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
+#include "shim/share.h"
 
 namespace vgpu::driver {
 
@@ -118,6 +119,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   }
   if (flags != CU_EVENT_WAIT_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
+  if (event->shared.load(std::memory_order_relaxed)) [[unlikely]]
+    return shim::wait_for_shared(*session, context, id_of(event_handle), stream);
   if (event->recorded.load(std::memory_order_relaxed) == 0)
     return CUDA_SUCCESS;  // never recorded: nothing to wait for
   wire::StreamWaitEventArgs args;

@@ -216,7 +216,7 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
   wire::PhysicalExportReply answer;
   if (CUresult r = session->ask(nullptr, Op::kPhysicalExport, args, &answer); r != CUDA_SUCCESS)
     return r;
-  return shim::write_name({answer.session, answer.secret_low, answer.secret_high},
+  return shim::write_name(*session, {answer.session, answer.secret_low, answer.secret_high},
                           static_cast<int*>(out));
 }
 
@@ -236,10 +236,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   args.handle = session->virtual_memory().add(fetched.bytes(), type);
   args.number = fetched.number();
   if (args.handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (session->memory().total() < fetched.bytes() + session->memory().used())
-    (void)session->reclaim(fetched.bytes());
-  fetched.used();
-  const CUresult result = session->call(nullptr, Op::kPhysicalImport, args);
+  const CUresult result = fetched.use(Op::kPhysicalImport, args);
   if (result == CUDA_SUCCESS)
     *out = args.handle;
   else

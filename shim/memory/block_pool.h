@@ -34,6 +34,7 @@ struct Block {
   BlockState state = BlockState::kUnused;
   bool small = false;   // belongs to the arena of small blocks
   bool pooled = false;  // given to a memory pool, which alone gives it back (kLive)
+  bool shared = false;  // other processes may have it too (kLive)
 };
 
 // Hands out descriptors by index; 0 is none. Not thread-safe. Grows by pages and gives nothing

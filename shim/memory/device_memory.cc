@@ -37,6 +37,7 @@ CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, bool pooled, u
   block.requested = bytes;
   block.context = context;
   block.pooled = pooled;
+  block.shared = false;
   block.id = ++next_id_;
   count_live(block, true);
   if (!small) index_.set_large(block.address, block.bytes, index);
@@ -60,6 +61,8 @@ CUresult DeviceMemory::free(uint64_t address, bool waits) {
     return port_.release(address, waits);
   }
   if (pool_[index].pooled) return CUDA_ERROR_INVALID_VALUE;
+  if (pool_[index].shared) [[unlikely]]
+    return free_shared(index);
   retire_live(index);
   return CUDA_SUCCESS;
 }
@@ -97,9 +100,13 @@ bool DeviceMemory::find(uint64_t address, Allocation* allocation) {
     };
     const auto it = std::find_if(foreign_.begin(), foreign_.end(), holds);
     if (it == foreign_.end()) {
-      return virtual_memory_ != nullptr && virtual_memory_->inside(address) &&
-             virtual_memory_->find(address, &allocation->address, &allocation->bytes,
-                                   &allocation->id);
+      VirtualMemory::Found found;
+      if (virtual_memory_ == nullptr || !virtual_memory_->inside(address) ||
+          !virtual_memory_->find(address, &found)) {
+        return false;
+      }
+      *allocation = {found.address, found.bytes, found.id, found.context};
+      return true;
     }
     index = *it;
   }
@@ -114,6 +121,10 @@ void DeviceMemory::free_all_of(uint64_t context) {
   for (BlockIndex index = 1; index < pool_.size(); ++index) {
     Block& block = pool_[index];
     if (block.state != BlockState::kLive || block.context != context) continue;
+    if (block.shared) {
+      (void)free_shared(index);
+      continue;
+    }
     const auto it = std::find(foreign_.begin(), foreign_.end(), index);
     if (it == foreign_.end()) {
       retire_live(index);

@@ -43,6 +43,8 @@ class MemoryPort {
   virtual CUresult release(uint64_t address, bool waits) = 0;
   // Waits until all releases that did not wait are done.
   virtual void finish_releases() = 0;
+  // The allocation of this id, which share() has marked, is about to be freed; does not wait.
+  virtual void unshare(uint64_t id) = 0;
   // Nothing was submitted since all work was last known to be past.
   virtual bool idle() = 0;
   // Number that retired() reaches when all work submitted so far is past; does not wait.
@@ -85,6 +87,11 @@ class DeviceMemory {
   void look_also_in(VirtualMemory* memory) { virtual_memory_ = memory; }
   // The live allocation that holds `address`.
   bool find(uint64_t address, Allocation* allocation);
+  // The allocation that holds `address`, of which others will have the memory too: when it is freed
+  // its memory goes, so that they never see what comes after. Small ones take the 2 MiB around them
+  // with them, as natively. INVALID_VALUE: no allocation of allocate(); NOT_SUPPORTED: not mode A.
+  CUresult share(uint64_t address, Allocation* allocation);
+  bool can_share(uint64_t address);
   // Blocks of memory pools: no context's, and unknown to free().
   CUresult allocate_pooled(uint64_t bytes, uint64_t* address) {
     return allocate(bytes, 0, true, address);
@@ -147,6 +154,8 @@ class DeviceMemory {
   void close_batch();
   void drain();
   void retire_live(BlockIndex index, bool past = false);
+  BlockIndex find_shareable(uint64_t address) const;
+  CUresult free_shared(BlockIndex index);
   void count_live(Block& block, bool born);
   CUresult allocate_forwarded(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address);
   void adopt(uint64_t address, uint64_t bytes, uint64_t context);

@@ -174,19 +174,53 @@ bool VirtualMemory::look(uint64_t address, VirtualPlace* place) {
   return true;
 }
 
-bool VirtualMemory::find(uint64_t address, uint64_t* begin, uint64_t* bytes, uint64_t* id) {
+bool VirtualMemory::find(uint64_t address, Found* found) {
   std::lock_guard lock(mutex_);
   auto it = at(address);
   const auto open = [](const Mapped& each) {
     return each.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   };
-  if (it == mappings_.end() || !open(it->second)) return false;
-  *begin = it->first;
-  *id = it->second.handle;
+  if (it == mappings_.end()) {
+    const auto peer = peers_.upper_bound(address);
+    if (peer == peers_.begin()) return false;
+    const auto& [visible, memory] = *std::prev(peer);
+    *found = {visible, memory.size, visible, memory.context};
+    return address - visible < memory.size;
+  }
+  if (!open(it->second)) return false;
+  *found = {it->first, 0, it->second.handle, 0};
   uint64_t end = it->first;
   for (; it != mappings_.end() && it->first == end && open(it->second); ++it)
     end += it->second.bytes;
-  *bytes = end - *begin;
+  found->bytes = end - found->address;
+  return true;
+}
+
+uint64_t VirtualMemory::reserve_for_peer(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  return free_.take_anywhere(bytes, kGranularity);
+}
+
+void VirtualMemory::give_up_for_peer(uint64_t address, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  free_.give(address, bytes);
+}
+
+void VirtualMemory::add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size,
+                             uint64_t context) {
+  std::lock_guard lock(mutex_);
+  peers_[address + offset] = {address, bytes, size, context};
+  created_ += bytes;
+}
+
+bool VirtualMemory::remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = peers_.find(visible);
+  if (found == peers_.end()) return false;
+  *address = found->second.address;
+  *bytes = found->second.bytes;
+  created_ -= found->second.bytes;
+  peers_.erase(found);
   return true;
 }
 

@@ -62,7 +62,18 @@ class VirtualMemory {
   bool look(uint64_t address, VirtualPlace* place);
 
   // The memory around `address` that may be read and written: mappings side by side are one.
-  bool find(uint64_t address, uint64_t* begin, uint64_t* bytes, uint64_t* id);
+  struct Found {
+    uint64_t address = 0, bytes = 0, id = 0, context = 0;
+  };
+  bool find(uint64_t address, Found* found);
+  // Addresses for memory of another process; 0: no room. They are known once it is mapped there:
+  // `size` bytes from `offset` on are to be used, by the context that opened it.
+  uint64_t reserve_for_peer(uint64_t bytes);
+  void give_up_for_peer(uint64_t address, uint64_t bytes);
+  void add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size, uint64_t context);
+  // Of what begins at `visible`, as add_peer() knew it. False: nothing does.
+  bool remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes);
+
   // Sum of all that was created.
   uint64_t created() {
     std::lock_guard lock(mutex_);
@@ -79,6 +90,11 @@ class VirtualMemory {
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   };
   using Mappings = std::map<uint64_t, Mapped>;
+  struct Peer {
+    uint64_t address = 0, bytes = 0;  // all of it
+    uint64_t size = 0;                // of what is to be used
+    uint64_t context = 0;
+  };
 
   Mappings::iterator at(uint64_t address);
   bool drop_if_unused(uint64_t handle);
@@ -89,6 +105,7 @@ class VirtualMemory {
   std::map<uint64_t, uint64_t> reservations_;  // address -> bytes
   SlotMap<Physical, kPhysicalTag> physical_;
   Mappings mappings_;
+  std::map<uint64_t, Peer> peers_;  // by where what is to be used begins
   uint64_t created_ = 0;
 };
 

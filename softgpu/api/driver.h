@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "api/ipc/opened_memory.h"
 #include "api/managed/managed_ranges.h"
 #include "softgpu/api/array_object.h"
 #include "softgpu/api/context_object.h"
@@ -67,6 +68,7 @@ class Driver {
   Handles<CUmipmappedArray, MipmappedArray, kMipmappedArrayTag> mipmapped_arrays;
   TextureObjects textures;
   ManagedRanges managed;
+  OpenedMemory opened;
   Handles<CUlinkState, LinkState, kLinkTag> links;
 
  private:

@@ -8,6 +8,7 @@
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/api/peer_event.h"
 
 namespace vgpu::driver {
 namespace {
@@ -48,11 +49,11 @@ CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (out == nullptr || (flags & ~kFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    const bool untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0;
-    return untimed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-  }
+  const bool shared = (flags & CU_EVENT_INTERPROCESS) != 0;
+  if (shared && (flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
   auto event = std::make_shared<Event>();
+  if (shared) event->peer = softgpu::PeerEvent::create();
+  if (shared && event->peer == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   event->context = context;
   event->channel = context->channel();
   event->flags = flags;
@@ -95,12 +96,14 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
     event->stream_id = stream->id;
     event->ordinal = 0;
   }
-  if (at_once) return CUDA_SUCCESS;
-  auto command = std::make_unique<softgpu::Command>();
-  command->record = point;
-  const uint64_t ordinal = management.submit(stream->queue, std::move(command));
-  std::lock_guard<std::mutex> lock(event->mutex);
-  if (event->point == point) event->ordinal = ordinal;
+  if (!at_once) {
+    auto command = std::make_unique<softgpu::Command>();
+    command->record = point;
+    const uint64_t ordinal = management.submit(stream->queue, std::move(command));
+    std::lock_guard<std::mutex> lock(event->mutex);
+    if (event->point == point) event->ordinal = ordinal;
+  }
+  if (event->peer != nullptr) softgpu::announce(*event, context, *stream, at_once);
   return CUDA_SUCCESS;
 }
 
@@ -113,8 +116,11 @@ CUresult cuEventQuery(CUevent handle) {
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
   if (const CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   const std::shared_ptr<EventPoint> point = event->latest();
-  if (point != nullptr && point->reached.load(std::memory_order_acquire) == 0)
+  if (event->peer != nullptr
+          ? !event->peer->passed(event->peer->page().newest())
+          : point != nullptr && point->reached.load(std::memory_order_acquire) == 0) {
     return CUDA_ERROR_NOT_READY;
+  }
   return event->channel->sticky();
 }
 
@@ -123,6 +129,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   if (const CUresult result = look_up(handle, &event); result != CUDA_SUCCESS) return result;
   if (const CUresult r = graph::check_event_use(handle); r != CUDA_SUCCESS) return r;
   const std::shared_ptr<EventPoint> point = event->latest();
+  if (event->peer != nullptr) softgpu::wait_here(*event);
   if (point != nullptr) {
     event->context->device().management().wait_for(*point);
     event->context->output().flush();

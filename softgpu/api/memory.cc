@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/external/external_memory.h"
 #include "api/graph/capture.h"
 #include "api/graph/memory.h"
 #include "driver_functions.h"
@@ -58,6 +59,10 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (const auto freed = graph::free_memory(address)) return *freed;
   const auto range = memory.find(address);
   const bool managed = range.has_value() && range->kind == MemoryKind::kManaged;
+  if (range.has_value() && range->kind == MemoryKind::kVirtual) {
+    const CUresult sticky = context->synchronise();
+    return external::free_buffer(address) ? sticky : CUDA_ERROR_INVALID_VALUE;
+  }
   if (!range.has_value() || range->base != address ||
       (range->kind != MemoryKind::kDevice && !managed)) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -100,7 +100,7 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return put<int>(data, range.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return put<unsigned>(data, 0);
+      return put<bool>(data, range.kind == MemoryKind::kDevice && !range.pooled);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return put<CUdeviceptr>(data, reserved(range).base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -166,6 +166,20 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (!range.has_value())
     return only_reserved(attribute, pointer, data) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   return known(*context, *range, attribute, pointer, data);
+}
+
+// Blocking calls always wait here, so that it is only remembered.
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                               CUdeviceptr pointer) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto range = context->device().memory().find(pointer);
+  if (!range.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  softgpu::MemorySpace& where = softgpu::Driver::instance().device(range->device).memory();
+  const bool on = *static_cast<const unsigned*>(value) != 0;
+  return where.set_sync_memops(pointer, on) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data,

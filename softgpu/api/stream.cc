@@ -8,6 +8,7 @@
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/api/peer_event.h"
 
 namespace vgpu::driver {
 namespace {
@@ -109,6 +110,10 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int f
   }
   if (flags != CU_EVENT_WAIT_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;  // EXTERNAL is for streams that are being captured
+  if (event->peer != nullptr) {
+    softgpu::wait_in_stream(*event, *stream);
+    return CUDA_SUCCESS;
+  }
   const std::shared_ptr<softgpu::EventPoint> point = event->latest();
   if (point == nullptr || point->reached.load(std::memory_order_acquire) != 0) return CUDA_SUCCESS;
   auto command = std::make_unique<Command>();

@@ -17,6 +17,7 @@ namespace vgpu::softgpu {
 
 class Context;
 class Module;
+class PeerEvent;
 
 // Immutable but for its queue's contents and its attributes.
 struct Stream {
@@ -38,6 +39,7 @@ struct Event {
   std::mutex mutex;
   std::shared_ptr<EventPoint> point;    // the latest record; null = never recorded
   uint64_t stream_id = 0, ordinal = 0;  // where that was; stream 0: in no stream, but in a graph
+  std::shared_ptr<PeerEvent> peer;      // of CU_EVENT_INTERPROCESS; set before others see the event
 
   std::shared_ptr<EventPoint> latest() {
     std::lock_guard<std::mutex> lock(mutex);

@@ -70,7 +70,13 @@ CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait w
 
 PointerSide side_of(Context& context, uint64_t address) {
   const std::optional<MemoryRange> range = context.device().memory().find(address);
-  if (!range.has_value()) return PointerSide::kPageable;
+  if (!range.has_value()) {
+    // Reserved addresses that nothing is mapped at are nobody's host memory.
+    uint64_t base = 0, bytes = 0;
+    const bool reserved =
+        Driver::instance().device().physical().reservation_of(address, &base, &bytes);
+    return reserved ? PointerSide::kDevice : PointerSide::kPageable;
+  }
   const bool host = range->kind == MemoryKind::kHost || range->kind == MemoryKind::kRegisteredHost;
   return host ? PointerSide::kPinnedHost : PointerSide::kDevice;
 }

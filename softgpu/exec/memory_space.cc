@@ -166,7 +166,8 @@ bool MemorySpace::add_chunk() {
 // One empty chunk is kept for the next small block, so that a program that takes and returns one
 // block over and over does not pay for pages each time. It belongs to nobody meanwhile.
 void MemorySpace::free_chunk(uint64_t address) {
-  if (spare_chunk_ != 0) {
+  // What other processes may still see is not used again.
+  if (spare_chunk_ != 0 || shared_.erase(address) != 0) {
     free_large(address, kChunkBytes);
     return;
   }
@@ -249,6 +250,7 @@ bool MemorySpace::free_here(uint64_t address) {
                     range.kind == MemoryKind::kArray || range.kind == MemoryKind::kManagedModule;
   if (!ours) return false;
   ranges_.erase(found);
+  if (!is_small(range.held)) shared_.erase(address / kPage * kPage);
   if (files_.erase(address) != 0) {
     free_large(address, range.held);
   } else if (is_small(range.held)) {
@@ -288,6 +290,9 @@ void MemorySpace::free_owned_by(uint64_t owner) {
         break;
       case MemoryKind::kRegisteredHost:
         unregister_host(range.base);
+        break;
+      case MemoryKind::kPeer:
+        close_peer(range.base);
         break;
       default:
         free(range.base);

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "softgpu/exec/device_segment.h"
+#include "softgpu/exec/shared_pages.h"
 
 namespace vgpu::softgpu {
 
@@ -30,6 +31,7 @@ enum class MemoryKind : uint8_t {
   kVirtual,
   kArray,
   kManaged,
+  kPeer,           // another process', opened by its handle
   kManagedModule,  // variables of a module, in pages that can be shared with another process
 };
 
@@ -87,6 +89,19 @@ class MemorySpace {
   Registration register_host(uint64_t address, uint64_t bytes, uint32_t flags, uint64_t owner);
   bool unregister_host(uint64_t address);
 
+  // Memory of allocate() that other processes may have too (memory_sharing.cc): where its pages are
+  // is moved into a file, whatever runs meanwhile; small blocks take their whole chunk with them,
+  // as they do natively. False: no block of kDevice, or the system gives no file.
+  struct SharedBlock {
+    int file = -1;  // borrowed: of as many pages as the block or its chunk has
+    PagesSecret secret;
+    uint64_t offset = 0, bytes = 0;  // of the block in them
+  };
+  bool share(uint64_t address, SharedBlock* block);
+  // Another process' block, which is in no ledger here. 0: the file is not what the handle says.
+  uint64_t open_peer(int file, const SharedBlock& block, uint64_t owner);
+  bool close_peer(uint64_t address);
+
   // Ranges of the virtual memory family; the caller has mapped the pages.
   void add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner);
   bool remove_range(uint64_t base);
@@ -122,6 +137,7 @@ class MemorySpace {
   void give_pages(uint64_t address, uint64_t bytes);
   void drop_free_block(std::map<uint64_t, uint64_t>::iterator block);
   void insert(const MemoryRange& range);
+  bool pages_of(const MemoryRange& range, uint64_t* first, uint64_t* bytes) const;
 
   DeviceSegment* const segment_;
   const bool strict_;
@@ -130,7 +146,12 @@ class MemorySpace {
   uint64_t base_ = 0;
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;
-  std::map<uint64_t, MemoryRange> ranges_;   // by base
+  std::map<uint64_t, MemoryRange> ranges_;  // by base
+  struct SharedPages {
+    UniqueFd file;
+    PagesSecret secret;
+  };
+  std::map<uint64_t, SharedPages> shared_;   // by their first page
   std::map<uint64_t, UniqueFd> files_;       // of blocks whose pages can be shared
   std::map<uint64_t, uint64_t> free_pages_;  // address -> bytes, never adjacent
   std::map<uint64_t, uint64_t> free_small_;  // address -> bytes, never adjacent within a chunk

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 struct Trailer {
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
+  PagesSecret secret;
 };
 
 bool write_all(int file, uint64_t from, uint64_t bytes, uint64_t offset) {
@@ -39,11 +41,14 @@ bool write_all(int file, uint64_t from, uint64_t bytes, uint64_t offset) {
 
 }  // namespace
 
-Result<UniqueFd> make_shared_pages(uint64_t bytes) {
+Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret) {
   UniqueFd file(::memfd_create("vgpu-shared-device-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return Status::from_errno(errno, "memfd_create");
   Trailer trailer;
   trailer.bytes = bytes;
+  if (::getrandom(&trailer.secret, sizeof(trailer.secret), 0) != sizeof(trailer.secret))
+    return Status::from_errno(errno, "getrandom");
+  if (secret != nullptr) *secret = trailer.secret;
   if (::ftruncate(file.get(), static_cast<off_t>(bytes + kPage)) != 0 ||
       !write_all(file.get(), reinterpret_cast<uint64_t>(&trailer), sizeof(trailer), bytes) ||
       ::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
@@ -52,7 +57,7 @@ Result<UniqueFd> make_shared_pages(uint64_t bytes) {
   return file;
 }
 
-uint64_t shared_pages_bytes(int file) {
+uint64_t shared_pages_bytes(int file, PagesSecret* secret) {
   const int seals = ::fcntl(file, F_GET_SEALS);
   struct stat status {};
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(file, &status) != 0) return 0;
@@ -63,6 +68,7 @@ uint64_t shared_pages_bytes(int file) {
       static_cast<ssize_t>(sizeof(trailer))) {
     return 0;
   }
+  if (secret != nullptr) *secret = trailer.secret;
   return trailer.magic == kMagic && trailer.bytes == size - kPage ? trailer.bytes : 0;
 }
 

@@ -11,11 +11,17 @@
 
 namespace vgpu::softgpu {
 
+// Random; tells one such file from all others.
+struct PagesSecret {
+  uint64_t low = 0, high = 0;
+  bool operator==(const PagesSecret&) const = default;
+};
+
 // A sealed memory file of `bytes` (whole pages), zeroed, and a page behind them which says what it
 // is.
-Result<UniqueFd> make_shared_pages(uint64_t bytes);
+Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret = nullptr);
 // How many bytes a file of make_shared_pages() has, this process' or another's; 0: it is none.
-uint64_t shared_pages_bytes(int file);
+uint64_t shared_pages_bytes(int file, PagesSecret* secret = nullptr);
 
 // Memory that is mapped at `address`, and may be accessed so (as for mprotect).
 struct MovedMapping {

@@ -111,5 +111,28 @@ TEST_F(PointerTest, SeveralAtOnce) {
   EXPECT_EQ(context, nullptr);
 }
 
+TEST_F(PointerTest, SynchronousMemoryOperations) {
+  const Words words(1024);
+  unsigned on = 1, found = 7;
+  EXPECT_OK(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at()));
+  EXPECT_EQ(found, 0U);
+  EXPECT_OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at(5)));
+  EXPECT_OK(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at()));
+  EXPECT_EQ(found, 1U);
+  // What blocks is over when it returns, as a query of the stream shows.
+  EXPECT_OK(cuMemsetD32_v2(words.at(), 3, 1024));
+  EXPECT_OK(cuStreamQuery(nullptr));
+  on = 0;
+  EXPECT_OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at()));
+  EXPECT_OK(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at()));
+  EXPECT_EQ(found, 0U);
+  EXPECT_CU(cuPointerSetAttribute(nullptr, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, words.at()),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_CONTEXT, words.at()),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, 0x1000),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

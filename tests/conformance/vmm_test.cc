@@ -286,6 +286,7 @@ TEST_F(SharedVmmTest, ExportedUnderRunningKernels) {
   const CUdeviceptr address = map(made, 8 * kStep);
   const auto words = static_cast<uint32_t>(8 * kStep / 4);
   EXPECT_OK(cuMemsetD32_v2(address, 0, words));
+  EXPECT_OK(cuCtxSynchronize());
   constexpr uint32_t kRounds = 12;
   Stream stream;
   int descriptor = -1;
@@ -341,6 +342,7 @@ TEST_F(SharedVmmTest, AnotherProcessImports) {
   const CUmemGenericAllocationHandle made = create(4 * kStep);
   const CUdeviceptr address = map(made, 4 * kStep);
   EXPECT_OK(cuMemsetD32_v2(address, 1234, kStep));
+  EXPECT_OK(cuCtxSynchronize());
   int descriptor = -1;
   EXPECT_OK(cuMemExportToShareableHandle(&descriptor, made, kDescriptor, 0));
   const int inherited = ::dup(descriptor);

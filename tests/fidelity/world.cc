@@ -154,6 +154,7 @@ std::span<const Family> families() {
       {"launch", kLaunchRows},   {"pointer", kPointerRows}, {"occupancy", kOccupancyRows},
       {"mempool", kMempoolRows}, {"managed", kManagedRows}, {"graph", kGraphRows},
       {"capture", kCaptureRows}, {"vmm", kVmmRows},
+      {"ipc", kIpcRows},
   };
   return kAll;
 }

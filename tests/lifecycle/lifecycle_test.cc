@@ -90,7 +90,10 @@ TEST_F(Lifecycle, AGuestWorksAndItsMemoryComesBack) {
     ASSERT_EQ(attachment.reply.allocator, protocol::AllocatorMode::kReserved);
     const protocol::DeviceSnapshot& device = attachment.reply.devices.at(0);
     EXPECT_EQ(device.name, "Memory test device");
-    EXPECT_EQ(device.attributes.at(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED), 0);
+    EXPECT_EQ(device.attributes.at(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED), 1);
+    EXPECT_EQ(device.attributes.at(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED),
+              0)
+        << "it says so, but lacks the calls";
     Guest guest(attachment.channel.get());
     guest.enter_context();
     const uint64_t base = attachment.reply.device_range.base;

@@ -320,6 +320,33 @@ INSTANTIATE_TEST_SUITE_P(
                                       }),
         command<wire::CreditReturnArgs>(Op::kCreditReturn,
                                         [](auto* a, uint64_t) { a->bytes = uint64_t{1} << 40; }),
+        command<wire::PhysicalCreateArgs>(Op::kPhysicalCreate,
+                                          [](auto* a, uint64_t) { a->handle = 64, a->bytes = 5; }),
+        command<wire::PhysicalMapArgs>(Op::kPhysicalMap,
+                                       [](auto* a, uint64_t base) {
+                                         a->handle = 64;
+                                         a->address = base;
+                                       }),
+        command<wire::PhysicalReleaseArgs>(Op::kPhysicalRelease,
+                                           [](auto* a, uint64_t) { a->handle = 64; }),
+        command<wire::PhysicalUnmapArgs>(Op::kPhysicalUnmap,
+                                         [](auto* a, uint64_t base) {
+                                           a->address = base;
+                                           a->bytes = 2u << 20;
+                                         }),
+        command<wire::PhysicalAccessArgs>(Op::kPhysicalAccess,
+                                          [](auto* a, uint64_t base) {
+                                            a->address = base;
+                                            a->bytes = 2u << 20;
+                                            a->flags = 3;
+                                          }),
+        command<wire::PhysicalExportArgs>(Op::kPhysicalExport,
+                                          [](auto* a, uint64_t) { a->handle = 64; }),
+        command<wire::PhysicalImportArgs>(Op::kPhysicalImport,
+                                          [](auto* a, uint64_t) { a->handle = 64, a->number = 1; }),
+        command<wire::ShareDropArgs>(Op::kShareDrop, [](auto* a, uint64_t) { a->number = 1; }),
+        command<wire::PeerMapArgs>(
+            Op::kPeerMap, [](auto* a, uint64_t base) { a->number = 1, a->address = base; }),
         command<wire::ImageChunkArgs>(Op::kImageChunk,
                                       [](auto* a, uint64_t) { a->total = ~uint64_t{0}; }),
         command<wire::TextureCreateArgs>(Op::kTextureCreate,

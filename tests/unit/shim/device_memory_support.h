@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "shim/memory/device_memory.h"
 
@@ -35,6 +36,7 @@ class FakePort : public MemoryPort {
     ranges[address] = bytes;
     mapped += bytes;
   }
+  void unshare(uint64_t id) override { unshared.push_back(id); }
   CUresult unmap(uint64_t address, uint64_t bytes) override {
     ++unmaps;
     for (uint64_t at = address; at < address + bytes; at += kChunkBytes)
@@ -92,6 +94,7 @@ class FakePort : public MemoryPort {
   uint64_t next_slab = 0x7000'0010'0000;  // not where chunks begin
   int credit_requests = 0, waits = 0, forwarded = 0, unmaps = 0;
   bool busy = false, alive = true;
+  std::vector<uint64_t> unshared;  // ids
 
  private:
   uint64_t limit_, credit_ = 0;

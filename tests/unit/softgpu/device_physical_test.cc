@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/exec/physical_memory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "softgpu/exec/address_range.h"
 
@@ -94,6 +96,39 @@ TEST_F(PhysicalMemoryTest, WhatComesBackIsZero) {
     memory_->release(*offset);
     ASSERT_TRUE(memory_->unmap(base, 8 * kUnit));
   }
+}
+
+TEST_F(PhysicalMemoryTest, AFileIsTheSameMemory) {
+  const uint64_t base = memory_->reserve_addresses(8 * kUnit, 0, 0);
+  const auto made = memory_->allocate(2 * kUnit);
+  ASSERT_TRUE(memory_->map(base, 2 * kUnit, *made));
+  ASSERT_TRUE(memory_->protect(base, 2 * kUnit, PROT_READ | PROT_WRITE));
+  word(base + 3 * kUnit / 2) = 5;
+  const UniqueFd file(memory_->export_file(*made));
+  ASSERT_TRUE(file.valid());
+  EXPECT_EQ(word(base + 3 * kUnit / 2), 5) << "moved with all that it holds";
+  word(base) = 6;
+  const auto imported = memory_->import_file(file.get());
+  ASSERT_TRUE(imported.has_value());
+  EXPECT_EQ(memory_->bytes_of(*imported), 2 * kUnit);
+  ASSERT_TRUE(memory_->map(base + 4 * kUnit, 2 * kUnit, *imported));
+  ASSERT_TRUE(memory_->protect(base + 4 * kUnit, 2 * kUnit, PROT_READ | PROT_WRITE));
+  EXPECT_EQ(word(base + 4 * kUnit), 6);
+  EXPECT_EQ(segment_->used_bytes(), 2 * kUnit) << "counted once";
+  EXPECT_TRUE(memory_->unmap(base, 2 * kUnit));
+  EXPECT_TRUE(memory_->release(*made));
+  EXPECT_EQ(word(base + 4 * kUnit), 6) << "it lives as long as anyone has it";
+  EXPECT_EQ(segment_->used_bytes(), 0u);
+}
+
+TEST_F(PhysicalMemoryTest, OtherFilesAreNoMemory) {
+  EXPECT_FALSE(memory_->import_file(-1).has_value());
+  EXPECT_FALSE(memory_->import_file(0).has_value());
+  const UniqueFd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(plain.get(), static_cast<off_t>(kUnit + 4096)), 0);
+  EXPECT_FALSE(memory_->import_file(plain.get()).has_value()) << "it could shrink";
+  ASSERT_EQ(::fcntl(plain.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_FALSE(memory_->import_file(plain.get()).has_value()) << "it does not say that it is one";
 }
 
 }  // namespace

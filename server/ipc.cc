@@ -1,0 +1,93 @@
+// Memory of cuMemAlloc that other sessions of the same user open, and theirs here.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session.h"
+#include "server_handlers.h"
+
+namespace vgpu::server {
+
+// The share has references of its own, so that what is freed here lives on with whoever has it.
+bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Record& record) {
+  if (!session.config().shares_memory)
+    return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  if (!session.memory().linear(args.address, args.bytes) || args.offset > args.bytes ||
+      args.size > args.bytes - args.offset || args.size == 0) {
+    return session.malformed(record, "memory that is not the guest's to share");
+  }
+  auto share = std::make_shared<Share>(&session.driver());
+  share->info.kind = ShareKind::kMemory;
+  share->info.bytes = args.bytes;
+  share->info.offset = args.offset;
+  share->info.size = args.size;
+  for (uint64_t done = 0; done < args.bytes; done += kHandleBytes) {
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result = session.driver().cuMemRetainAllocationHandle(
+        &handle, reinterpret_cast<void*>(args.address + done));
+    if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+    share->handles.push_back(handle);
+  }
+  const ShareName name = session.shares().add(session.config().number, std::move(share));
+  wire::MemShareReply reply;
+  reply.session = name.session;
+  reply.secret_low = name.secret_low;
+  reply.secret_high = name.secret_high;
+  const bool named = name != ShareName();
+  return session.complete(record, named ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, &reply,
+                          sizeof(reply));
+}
+
+bool handle_MemUnshare(Session& session, const wire::MemUnshareArgs& args, const Record& record) {
+  session.shares().remove({session.config().number, args.secret_low, args.secret_high});
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+// Piece by piece; with the last one's mapping nothing but the addresses is left.
+static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t address) {
+  const DriverTable& driver = session.driver();
+  const uint64_t piece = fetched.info.bytes / fetched.info.files;
+  uint64_t done = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (const UniqueFd& file : fetched.files) {
+    CUmemGenericAllocationHandle handle = 0;
+    result = driver.cuMemImportFromShareableHandle(
+        &handle, reinterpret_cast<void*>(static_cast<intptr_t>(file.get())),
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != CUDA_SUCCESS) break;
+    result = driver.cuMemMap(address + done, piece, 0, handle, 0);
+    (void)driver.cuMemRelease(handle);  // the mapping keeps the memory
+    if (result != CUDA_SUCCESS) break;
+    done += piece;
+  }
+  CUmemAccessDesc access{};
+  access.location = memory_properties(session.config().device).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (result == CUDA_SUCCESS)
+    result = driver.cuMemSetAccess(address, fetched.info.bytes, &access, 1);
+  if (result != CUDA_SUCCESS && done != 0) (void)driver.cuMemUnmap(address, done);
+  return result;
+}
+
+bool handle_PeerMap(Session& session, const wire::PeerMapArgs& args, const Record& record) {
+  std::unique_ptr<Fetched> fetched = session.fetched().take(args.number);
+  if (fetched == nullptr || fetched->info.kind != ShareKind::kMemory ||
+      fetched->info.bytes != fetched->info.files * kHandleBytes) {
+    return session.malformed(record, "nothing fetched that is memory");
+  }
+  const ShareInfo info = fetched->info;
+  if (!session.memory().charge(info.bytes))
+    return session.keep_fetched(record, args.number, std::move(fetched));
+  if (!session.memory().claim(args.address, info.bytes))
+    return session.malformed(record, "address range");
+  const CUresult result = map_pieces(session, *fetched, args.address);
+  if (result != CUDA_SUCCESS) {
+    session.memory().discharge(info.bytes);
+    session.memory().unclaim(args.address, info.bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+      return session.keep_fetched(record, args.number, std::move(fetched));
+    return session.complete(record, result, nullptr, 0);
+  }
+  session.physical().mappings[args.address] = {info.bytes, nullptr};
+  session.memory().add_global(args.address + info.offset, info.size);
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
+}  // namespace vgpu::server

@@ -1,0 +1,108 @@
+// Memory of other processes, by handles that say where its file is.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda.h>
+#include <cudaProfiler.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "driver_functions.h"
+#include "softgpu/api/driver.h"
+
+namespace vgpu::driver {
+namespace {
+
+using softgpu::Context;
+using softgpu::Driver;
+using softgpu::enter;
+using softgpu::MemorySpace;
+
+// The file is reached through the process that has it, which the system lets processes of the same
+// user do; its secret tells whether it still is the file that was meant.
+struct MemoryHandle {
+  static constexpr uint64_t kMagic = 0x4350'4950'4756'0001;
+  uint64_t magic = kMagic;
+  int32_t process = 0;
+  int32_t file = -1;
+  softgpu::PagesSecret secret;
+  uint64_t offset = 0, bytes = 0;
+};
+static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
+
+UniqueFd open_file(const MemoryHandle& handle) {
+  const std::string path =
+      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+}  // namespace
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  MemorySpace& memory = context->device().memory();
+  const auto range = memory.find(address);
+  if (!range.has_value() || range->kind != softgpu::MemoryKind::kDevice || range->pooled)
+    return CUDA_ERROR_INVALID_VALUE;
+  MemorySpace::SharedBlock block;
+  MemorySpace& where = Driver::instance().device(range->device).memory();
+  if (!where.share(address, &block)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const MemoryHandle handle{MemoryHandle::kMagic, static_cast<int32_t>(::getpid()),
+                            block.file,           block.secret,
+                            block.offset,         block.bytes};
+  *out = {};
+  std::memcpy(out, &handle, sizeof(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle bytes, unsigned int flags) {
+  Context* context = nullptr;
+  if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  MemoryHandle handle;
+  std::memcpy(static_cast<void*>(&handle), &bytes, sizeof(handle));
+  if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
+      handle.magic != MemoryHandle::kMagic) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (handle.process == ::getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as natively
+  OpenedMemory& opened = Driver::instance().opened;
+  std::lock_guard<std::mutex> lock(opened.calls);
+  const PeerName name{handle.secret.low, handle.secret.high, handle.offset};
+  uint64_t address = opened.reopen(name);
+  if (address != 0 && !context->device().memory().find(address).has_value()) {
+    opened.forget(address);  // it went with its context
+    address = 0;
+  }
+  if (address == 0) {
+    const UniqueFd file = open_file(handle);
+    if (!file.valid()) return CUDA_ERROR_INVALID_VALUE;
+    address = context->device().memory().open_peer(
+        file.get(), {file.get(), handle.secret, handle.offset, handle.bytes}, context->id);
+    if (address == 0) return CUDA_ERROR_INVALID_VALUE;
+    opened.add(address, name);
+  }
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+  Context* context = nullptr;
+  if (const CUresult result = softgpu::enter_ignoring_errors(&context); result != CUDA_SUCCESS)
+    return result;
+  OpenedMemory& opened = Driver::instance().opened;
+  std::lock_guard<std::mutex> lock(opened.calls);
+  const OpenedMemory::Close closed = opened.close(address);
+  if (closed == OpenedMemory::Close::kUnknown) return CUDA_ERROR_INVALID_VALUE;
+  if (closed == OpenedMemory::Close::kStillOpen) return CUDA_SUCCESS;
+  const auto range = context->device().memory().find(address);
+  if (!range.has_value()) return CUDA_SUCCESS;  // it went with its context
+  context->device().management().wait_for_all(*context->channel());
+  (void)Driver::instance().device(range->device).memory().close_peer(address);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace vgpu::driver

@@ -1,0 +1,168 @@
+// Events that two processes share by handles.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <thread>
+
+#include "ipc_support.h"
+
+namespace vgpu::conformance {
+namespace {
+
+class IpcEventTest : public IpcTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (HasFatalFailure()) return;
+    int shared = 0;
+    ASSERT_OK(cuDeviceGetAttribute(&shared, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, device_));
+    CUevent event = nullptr;
+    if (shared == 0) {
+      EXPECT_CU(cuEventCreate(&event, kInterprocess), CUDA_ERROR_NOT_SUPPORTED);
+      GTEST_SKIP() << "no events are shared here";
+    }
+  }
+  static CUevent create() {
+    CUevent event = nullptr;
+    EXPECT_OK(cuEventCreate(&event, kInterprocess));
+    return event;
+  }
+  static CUipcEventHandle handle_of(CUevent event) {
+    CUipcEventHandle handle = {};
+    EXPECT_OK(cuIpcGetEventHandle(&handle, event));
+    return handle;
+  }
+  static CUevent open_event(const char* name) {
+    CUevent event = nullptr;
+    EXPECT_OK(cuIpcOpenEventHandle(&event, handed_over<CUipcEventHandle>(name)));
+    return event;
+  }
+  static constexpr unsigned kInterprocess = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+};
+
+TEST_F(IpcEventTest, WrongCalls) {
+  CUevent event = create(), other = nullptr, plain = nullptr;
+  CUipcEventHandle handle = handle_of(event);
+  EXPECT_CU(cuIpcOpenEventHandle(&other, handle), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_CU(cuIpcOpenEventHandle(nullptr, handle), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuIpcOpenEventHandle(&other, CUipcEventHandle{}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuIpcGetEventHandle(nullptr, event), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
+  EXPECT_CU(cuIpcGetEventHandle(&handle, plain), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_CU(cuIpcGetEventHandle(&handle, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  float ms = 0;
+  EXPECT_CU(cuEventElapsedTime_v2(&ms, event, event), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_OK(cuEventDestroy_v2(event));
+  EXPECT_OK(cuEventDestroy_v2(plain));
+}
+
+// It behaves as any other event in the process that made it, shared or not.
+TEST_F(IpcEventTest, WorksAtHome) {
+  const Words words(16);
+  for (const bool shared : {false, true}) {
+    const CUevent event = create();
+    if (shared) (void)handle_of(event);
+    EXPECT_OK(cuEventQuery(event));
+    EXPECT_OK(cuEventSynchronize(event));
+    Stream first, second;
+    {
+      Gate gate(function("gate"), first);
+      EXPECT_EQ(launch("fill", first, words.at(), 16, 5), CUDA_SUCCESS);
+      EXPECT_OK(cuEventRecord(event, first));
+      EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+      EXPECT_OK(cuStreamWaitEvent(second, event, 0));
+      EXPECT_EQ(launch("add", second, words.at(), 16, 2), CUDA_SUCCESS);
+      EXPECT_CU(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+      gate.open();
+      EXPECT_OK(cuEventSynchronize(event));
+    }
+    EXPECT_OK(cuEventQuery(event));
+    EXPECT_OK(cuStreamSynchronize(second));
+    EXPECT_EQ(words.read(), std::vector<uint32_t>(16, 7));
+    EXPECT_OK(cuEventDestroy_v2(event));
+  }
+}
+
+// Each waits on its device for what the other has recorded: words go there and back.
+TEST_F(IpcEventTest, ProcessesWaitForEachOther) {
+  if (alone()) GTEST_SKIP() << "no other guests here";
+  const Words mailbox(16), words(1 << 16);
+  EXPECT_OK(cuMemsetD32_v2(mailbox.at(), 0, 16));
+  EXPECT_OK(cuCtxSynchronize());
+  const CUevent there = create();
+  hand_over("VGPU_TEST_SMALL", IpcTest::handle_of(mailbox.at()));
+  hand_over("VGPU_TEST_LARGE", IpcTest::handle_of(words.at()));
+  hand_over("VGPU_TEST_EVENT", handle_of(there));
+  int code = -1;
+  std::thread child([&code] { code = run_in_fresh_process("IpcEventTest.DISABLED_WaitsAndAdds"); });
+  await(mailbox.at(), 1);  // it has opened everything
+  Stream stream;
+  {
+    Gate gate(function("gate"), stream);
+    EXPECT_EQ(launch("fill", stream, words.at(), 1 << 16, 100), CUDA_SUCCESS);
+    EXPECT_OK(cuEventRecord(there, stream));
+    EXPECT_OK(cuMemsetD32_v2(mailbox.at(1), 1, 1));  // recorded
+    await(mailbox.at(), 2);                          // the other has queued its work
+    EXPECT_CU(cuEventQuery(there), CUDA_ERROR_NOT_READY);
+    gate.open();
+  }
+  await(mailbox.at(), 3);  // and recorded the event itself
+  EXPECT_OK(cuStreamWaitEvent(stream, there, 0));
+  EXPECT_EQ(launch("add", stream, words.at(), 1 << 16, 1), CUDA_SUCCESS);
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(1 << 16, 111));
+  EXPECT_OK(cuMemsetD32_v2(mailbox.at(2), 1, 1));
+  child.join();
+  EXPECT_EQ(code, 0);
+  EXPECT_OK(cuEventDestroy_v2(there));
+}
+
+TEST_F(IpcEventTest, DISABLED_WaitsAndAdds) {
+  const CUdeviceptr mailbox = open(handed_over("VGPU_TEST_SMALL"));
+  const CUdeviceptr words = open(handed_over("VGPU_TEST_LARGE"));
+  const CUevent event = open_event("VGPU_TEST_EVENT");
+  EXPECT_OK(cuEventQuery(event));
+  const auto say = [&](uint32_t value) { EXPECT_OK(cuMemcpyHtoD_v2(mailbox, &value, 4)); };
+  say(1);
+  await(mailbox + 4, 1);
+  Stream stream;
+  EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  EXPECT_OK(cuStreamWaitEvent(stream, event, 0));
+  EXPECT_EQ(launch("add", stream, words, 1 << 16, 10), CUDA_SUCCESS);
+  EXPECT_CU(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  say(2);
+  EXPECT_OK(cuEventSynchronize(event));
+  EXPECT_OK(cuEventRecord(event, stream));
+  say(3);
+  await(mailbox + 8, 1);
+  EXPECT_OK(cuEventQuery(event));
+  EXPECT_OK(cuEventDestroy_v2(event));
+  EXPECT_OK(cuIpcCloseMemHandle(words));
+  EXPECT_OK(cuIpcCloseMemHandle(mailbox));
+}
+
+// Nobody waits for the dead.
+TEST_F(IpcEventTest, ARecordEndsWithItsProcess) {
+  if (alone()) GTEST_SKIP() << "no other guests here";
+  const CUevent event = create();
+  hand_over("VGPU_TEST_EVENT", handle_of(event));
+  EXPECT_EQ(run_in_fresh_process("IpcEventTest.DISABLED_RecordsAndDies"), 0);
+  Stream stream;
+  EXPECT_OK(cuStreamWaitEvent(stream, event, 0));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_OK(cuEventSynchronize(event));
+  EXPECT_OK(cuEventQuery(event));
+  EXPECT_OK(cuEventDestroy_v2(event));
+}
+
+TEST_F(IpcEventTest, DISABLED_RecordsAndDies) {
+  const CUevent event = open_event("VGPU_TEST_EVENT");
+  Stream stream;
+  const Gate gate(function("gate"), stream);
+  EXPECT_OK(cuEventRecord(event, stream));
+  EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  ::_exit(HasFailure() ? 1 : 0);
+}
+
+}  // namespace
+}  // namespace vgpu::conformance
