@@ -43,13 +43,13 @@ CUresult record_shared(Session& session, Context* context, uint64_t id, Event& e
   return call_for(session, context, Op::kPeerEventRecord, args, stream, &event, &number);
 }
 
-CUresult wait_for_shared(Session& session, Context* context, uint64_t id,
-                         const StreamRef& stream) {
+CUresult wait_for_shared(Session& session, Context* context, uint64_t id, const StreamRef& stream) {
   wire::PeerEventWaitArgs args;
   args.event = id;
   args.stream = stream.id;
   uint64_t number = 0;
-  return call_for(session, context, Op::kPeerEventWait, args, stream, static_cast<Event*>(nullptr), &number);
+  return call_for(session, context, Op::kPeerEventWait, args, stream, static_cast<Event*>(nullptr),
+                  &number);
 }
 
 }  // namespace vgpu::shim

@@ -126,9 +126,9 @@ std::span<const Family> families();
 
 // Defined by the file of the family.
 extern const std::span<const Row> kCaptureRows, kContextRows, kDeviceRows, kErrorRows, kEventRows,
-    kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows, kManagedRows, kMemcpyRows,
-    kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows, kStreamRows,
-    kVmmRows;
+    kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows, kManagedRows,
+    kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows,
+    kStreamRows, kVmmRows;
 
 }  // namespace vgpu::fidelity
 

@@ -153,8 +153,7 @@ std::span<const Family> families() {
       {"event", kEventRows},     {"module", kModuleRows},   {"library", kLibraryRows},
       {"launch", kLaunchRows},   {"pointer", kPointerRows}, {"occupancy", kOccupancyRows},
       {"mempool", kMempoolRows}, {"managed", kManagedRows}, {"graph", kGraphRows},
-      {"capture", kCaptureRows}, {"vmm", kVmmRows},
-      {"ipc", kIpcRows},
+      {"capture", kCaptureRows}, {"vmm", kVmmRows},         {"ipc", kIpcRows},
   };
   return kAll;
 }
