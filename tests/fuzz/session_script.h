@@ -25,7 +25,7 @@ struct ScriptResult {
 // Whatever the bytes say, nothing outside the session's own memory may be touched: sanitizers and
 // the double's real mappings notice. `answer_ns`: how long a recorded guest waits for an answer; a
 // fuzzer, most of whose inputs get none, has no time.
-inline constexpr int64_t kAnswerNs = 200'000'000;
+inline constexpr int64_t kAnswerNs = 5'000'000'000;
 ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8_t> input,
                                 int64_t answer_ns = kAnswerNs);
 
