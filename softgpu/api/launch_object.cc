@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -73,6 +74,8 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   grid->priority = shape.priority == INT_MAX ? priority : shape.priority;
   grid->channel = channel;
   grid->distributor = &context.device().distributor();
+  grid->management = &context.device().management();
+  grid->host = launch.module;
   grid->params.grid = shape.grid;
   grid->params.block = shape.block;
   grid->params.dynamic_shared_bytes = shape.shared_bytes;
@@ -80,6 +83,7 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   grid->params.grid_id = next_grid.fetch_add(1, std::memory_order_relaxed);
   grid->params.stop = &channel->stop;
   grid->params.services = &context.output();
+  grid->params.owner = grid.get();
   grid->params.sm_count = context.device().config().sms;
   grid->params.stack_limit = static_cast<uint32_t>(context.limits[CU_LIMIT_STACK_SIZE].load());
   if (shape.cooperative) {
@@ -89,9 +93,11 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   return grid;
 }
 
+size_t parameter_bytes(const KernelInfo& info) { return std::max<size_t>(info.param_bytes, 8); }
+
 CUresult pack_params(const KernelInfo& info, void** params, void** extra,
                      std::vector<uint8_t>* packed) {
-  packed->assign(std::max<size_t>(info.param_bytes, 8), 0);
+  packed->assign(parameter_bytes(info), 0);
   if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (params != nullptr) {
     for (size_t i = 0; i < info.params.size(); ++i) {
@@ -113,6 +119,19 @@ CUresult pack_params(const KernelInfo& info, void** params, void** extra,
   return CUDA_SUCCESS;
 }
 
+CUresult begin_compiling(Launch* launch) {
+  Diagnostic diagnostic;
+  launch->kernel =
+      launch->module->prepare(launch->function->index, launch->shape.block, &diagnostic);
+  if (launch->kernel == nullptr) {
+    VGPU_LOG_ERROR("kernel %s, PTX line %d: %s", launch->function->info->name.c_str(),
+                   diagnostic.line, diagnostic.text.c_str());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  if (!launch->context->device().ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& shape,
@@ -122,46 +141,52 @@ CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& 
   launch->module = launch->function == nullptr ? nullptr : launch->function->module.lock();
   if (launch->module == nullptr || launch->module->context() != &context)
     return CUDA_ERROR_INVALID_HANDLE;
+  launch->shape = shape;
   CUresult checked = check_shape(shape, *launch->function, context.device().config());
   if (checked == CUDA_SUCCESS)
     checked = pack_params(*launch->function->info, params, extra, &launch->packed);
-  if (checked != CUDA_SUCCESS) return checked;
-  Diagnostic diagnostic;
-  launch->kernel = launch->module->prepare(launch->function->index, shape.block, &diagnostic);
-  if (launch->kernel == nullptr) {
-    VGPU_LOG_ERROR("kernel %s, PTX line %d: %s", launch->function->info->name.c_str(),
-                   diagnostic.line, diagnostic.text.c_str());
-    return CUDA_ERROR_INVALID_PTX;
-  }
-  if (!context.device().ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return checked == CUDA_SUCCESS ? begin_compiling(launch) : checked;
+}
+
+CUresult prepare_child(std::shared_ptr<Module> module, uint32_t index, const LaunchShape& shape,
+                       Launch* launch) {
+  launch->context = module->context();
+  launch->function = module->functions()[index];
+  launch->module = std::move(module);
   launch->shape = shape;
-  return CUDA_SUCCESS;
+  const CUresult checked =
+      check_shape(shape, *launch->function, launch->context->device().config());
+  if (checked != CUDA_SUCCESS) return checked;
+  launch->packed.assign(parameter_bytes(*launch->function->info), 0);
+  return begin_compiling(launch);
+}
+
+std::unique_ptr<Command> make_command(const Launch& launch, Channel* channel, int priority) {
+  Device& device = launch.context->device();
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kGrid;
+  command->grid = make_grid(launch, channel, priority);
+  const LaunchShape& shape = launch.shape;
+  command->grid->profile = start_profile(*launch.function->info, *launch.kernel, shape.grid,
+                                         shape.block, shape.shared_bytes, device.config());
+  if (command->grid->profile != nullptr)
+    command->grid->params.profile = &command->grid->profile->counters;
+  if (!launch.kernel->readiness.ready()) {  // the stream waits for its code, and nobody else does
+    auto compiled = std::make_shared<EventPoint>();
+    command->waits.push_back(compiled);
+    launch.kernel->readiness.then([&device, compiled] { device.management().reach(*compiled); });
+  }
+  return command;
 }
 
 void submit_launch(const Launch& launch, const std::shared_ptr<Channel>& channel,
                    const std::shared_ptr<StreamQueue>& queue, int priority,
                    std::vector<std::shared_ptr<EventPoint>> waits,
                    std::shared_ptr<EventPoint> record) {
-  Device& device = launch.context->device();
-  auto command = std::make_unique<Command>();
-  command->kind = CommandKind::kGrid;
-  command->waits = std::move(waits);
+  std::unique_ptr<Command> command = make_command(launch, channel.get(), priority);
+  std::move(waits.begin(), waits.end(), std::back_inserter(command->waits));
   command->record = std::move(record);
-  command->grid = make_grid(launch, channel.get(), priority);
-  command->grid->keep_alive = launch.module;
-  const LaunchShape& shape = launch.shape;
-  command->grid->profile = start_profile(*launch.function->info, *launch.kernel, shape.grid,
-                                         shape.block, shape.shared_bytes, device.config());
-  if (command->grid->profile != nullptr)
-    command->grid->params.profile = &command->grid->profile->counters;
-  std::shared_ptr<EventPoint> compiled;
-  if (!launch.kernel->readiness.ready()) {  // the stream waits for its code, and nobody else does
-    compiled = std::make_shared<EventPoint>();
-    command->waits.push_back(compiled);
-  }
-  device.management().submit(queue, std::move(command));
-  if (compiled != nullptr)
-    launch.kernel->readiness.then([&device, compiled] { device.management().reach(*compiled); });
+  launch.context->device().management().submit(queue, std::move(command));
 }
 
 }  // namespace vgpu::softgpu

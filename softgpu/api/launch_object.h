@@ -39,6 +39,13 @@ struct Launch {
 CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& shape,
                         void** params, void** extra, Launch* launch);
 
+// The same for a kernel of `module` by its number, launched from another; its parameters are zero.
+CUresult prepare_child(std::shared_ptr<Module> module, uint32_t index, const LaunchShape& shape,
+                       Launch* launch);
+
+// The launch as something to submit. It waits for the kernel's code where that is not there yet.
+std::unique_ptr<Command> make_command(const Launch& launch, Channel* channel, int priority);
+
 // Puts it behind what is in `queue`, behind `waits` too. `record` is reached when it is done.
 void submit_launch(const Launch& launch, const std::shared_ptr<Channel>& channel,
                    const std::shared_ptr<StreamQueue>& queue, int priority,

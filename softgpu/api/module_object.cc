@@ -108,6 +108,8 @@ void Module::make_functions() {
     function->settings = std::make_shared<FunctionSettings>();
     function->handle = Driver::instance().functions.insert(function);
     functions_.push_back(std::move(function));
+    const auto value = code_addresses_.find(kernels[index].name);
+    if (value != code_addresses_.end()) kernels_by_address_[value->second] = index;
   }
 }
 

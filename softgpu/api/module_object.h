@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "softgpu/exec/device.h"
+#include "softgpu/exec/kernel_host.h"
 #include "softgpu/program.h"
 
 namespace vgpu::softgpu {
@@ -63,14 +64,14 @@ class ManagedVariables {
 };
 
 // One image in one context: code, and variables in device memory.
-class Module : public std::enable_shared_from_this<Module> {
+class Module : public KernelHost, public std::enable_shared_from_this<Module> {
  public:
   // Allocates and fills the variables. `reason` receives one line when it fails. `managed`: of the
   // library that it belongs to, else made.
   static CUresult load(Context* context, std::shared_ptr<const Program> program,
                        std::shared_ptr<ManagedVariables> managed, std::shared_ptr<Module>* module,
                        std::string* reason);
-  ~Module();
+  ~Module() override;
 
   std::shared_ptr<Function> function(std::string_view name) const;
   const std::vector<std::shared_ptr<Function>>& functions() const { return functions_; }
@@ -80,6 +81,19 @@ class Module : public std::enable_shared_from_this<Module> {
   std::shared_ptr<CompiledKernel> prepare(uint32_t index, const Dim3& block, Diagnostic* error);
   // Makes its handles invalid. Code and variables stay until the last grid that uses them is done.
   void unload();
+
+  CnpError make_child(Grid& parent, uint64_t function, const ChildShape& shape,
+                      std::unique_ptr<Command>* command) override;
+  CnpError function_attribute(uint64_t function, uint32_t attribute, int* value) override;
+  CnpError resident_blocks(uint64_t function, int threads, uint64_t shared_bytes,
+                           int* blocks) override;
+  CnpError limit(uint32_t which, uint64_t* value) override;
+  uint32_t pending_launches_max() override;
+  CnpError device_attribute(uint32_t attribute, int device, int* value) override;
+  int device_count() override;
+  int device() override;
+  int cache_config() override;
+  int shared_config() override;
 
   Context* context() const { return context_; }
   CUmodule handle = nullptr;
@@ -100,6 +114,7 @@ class Module : public std::enable_shared_from_this<Module> {
   std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> variables_;
   // Function pointers are addresses of places behind the variables that hold nothing.
   std::map<std::string, uint64_t, std::less<>> code_addresses_;
+  std::unordered_map<uint64_t, uint32_t> kernels_by_address_;  // those whose value is used
   uint64_t storage_ = 0;  // one block holds all variables but the managed ones
   std::shared_ptr<ManagedVariables> managed_;
   uint32_t life_ = 0;  // of the context

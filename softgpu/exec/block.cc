@@ -147,6 +147,7 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   s.kernel = &kernel;
   s.services.device = grid.services;
   s.services.profile = grid.profile;
+  s.services.grid = grid.owner;
   s.services.local_bytes = uint64_t{kernel.local_bytes} * kWarpLanes;
   s.services.fault = {};
   s.services.barriers.reset();
@@ -290,6 +291,7 @@ BlockStep BlockRunner::run() {
     disarm(&trap);
     Fault& fault = s.services.fault;
     fault.kernel = s.kernel->name;
+    s.services.end_block();
     if (trap.signal != 0) {
       fault.code = CUDA_ERROR_ILLEGAL_ADDRESS;
       fault.address = trap.address;
@@ -309,6 +311,7 @@ BlockStep BlockRunner::run() {
     progress |= s.open_barriers();
   }
   disarm(&trap);
+  if (step != BlockStep::kYielded || s.unfinished == 0) s.services.end_block();
   if (step == BlockStep::kFault) s.services.fault.kernel = s.kernel->name;
   if (step == BlockStep::kYielded && s.unfinished == 0) return BlockStep::kFinished;
   return step;

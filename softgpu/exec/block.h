@@ -15,6 +15,8 @@
 
 namespace vgpu::softgpu {
 
+struct Grid;
+
 // What all blocks of a grid share. Outlives every BlockRunner that works on it.
 struct GridParams {
   Dim3 grid, block;
@@ -23,6 +25,7 @@ struct GridParams {
   uint64_t grid_id = 0;
   const std::atomic<uint32_t>* stop = nullptr;  // non-zero: running blocks leave at their next poll
   DeviceServices* services = nullptr;
+  Grid* owner = nullptr;               // for launches by the kernel; nullptr = it cannot launch
   uint64_t cooperative_workspace = 0;  // address of the grid barrier's word; 0 = not cooperative
   uint32_t sm_count = 1;
   ProfileCounters* profile = nullptr;  // of instrumented kernels; outlives the grid

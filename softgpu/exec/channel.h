@@ -24,6 +24,9 @@ struct Channel {
   std::atomic<int> error{CUDA_SUCCESS};
   // Commands submitted to the legacy stream and to blocking streams that are not complete yet.
   std::atomic<uint64_t> blocking_outstanding{0};
+  // Launches from kernels whose grids have not begun, and events that kernels have made. Counts
+  // only: relaxed.
+  std::atomic<uint32_t> pending_launches{0}, device_events{0};
   std::shared_ptr<StreamQueue> legacy;
   std::vector<std::shared_ptr<StreamQueue>> queues;  // all but the legacy one
 

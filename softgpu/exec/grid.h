@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,26 +16,44 @@
 namespace vgpu::softgpu {
 
 struct Command;
+struct GridFamily;
+class GridManagement;
+class KernelHost;
 class WorkDistributor;
 
 // What cooperative groups keep at the workspace: its size, then the barrier word.
 inline constexpr size_t kBarrierWords = 16;
 
+// How deep grids that kernels launch may nest, below the host's.
+inline constexpr uint32_t kLaunchNestingMax = 24;
+
 struct Grid {
+  Grid();
+  ~Grid();
+  // What its kernels have made for themselves; made at the first call. Thread-safe.
+  GridFamily& family();
+  GridFamily* family_if_any() const { return family_.get(); }
+
   const CompiledKernel* kernel = nullptr;
-  std::shared_ptr<const void> keep_alive;  // the module that owns the code
+  std::shared_ptr<KernelHost> host;  // the module that owns the code
   GridParams params;
   std::vector<uint8_t> param_bytes;          // params.params points here
   std::unique_ptr<uint32_t[]> barrier_word;  // cooperative launches
   uint64_t blocks = 0;
   uint64_t next = 0;  // first block not handed out; guarded by the distributor
-  std::atomic<uint64_t> remaining{
-      0};  // blocks not finished; whoever brings it to 0 completes the command
+  // Blocks not finished, and commands of its kernels' streams; whoever brings it to 0 completes the
+  // command.
+  std::atomic<uint64_t> remaining{0};
   int priority = 0;
+  uint32_t depth = 0;        // launches above it that came from kernels
+  bool holds_place = false;  // among the launches that wait; until the first block is handed out
+  // What its kernels launched for its end, and what follows that: guarded by GridManagement.
+  std::vector<std::unique_ptr<Command>> tails, after_tails;
   std::unique_ptr<LaunchProfile> profile;  // nullptr: none wanted
   std::atomic<uint64_t> began_ns{0};       // when its first block was handed out; 0 = not yet
   Channel* channel = nullptr;
   WorkDistributor* distributor = nullptr;  // of the device that runs it
+  GridManagement* management = nullptr;
   Command* command = nullptr;
 
   Dim3 block_index(uint64_t linear) const {
@@ -45,6 +64,10 @@ struct Grid {
     return index;
   }
   bool stopped() const { return channel->stop.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  std::once_flag family_made_;
+  std::unique_ptr<GridFamily> family_;
 };
 
 }  // namespace vgpu::softgpu

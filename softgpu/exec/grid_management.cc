@@ -3,11 +3,13 @@
 #include "softgpu/exec/grid_management.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "softgpu/exec/grid_family.h"
 
 namespace vgpu::softgpu {
 
@@ -46,6 +48,14 @@ void GridManagement::block_on(StreamQueue& queue, uint64_t ordinal,
   queue.waiters.push_back({ordinal, command});
   command->after.push_back(keep);
   ++command->blockers;
+}
+
+void GridManagement::block_on_points(Command* command) {
+  for (const std::shared_ptr<EventPoint>& point : command->waits) {
+    if (point->reached.load(std::memory_order_relaxed) != 0) continue;
+    point->blocked.push_back(command);
+    ++command->blockers;
+  }
 }
 
 // The legacy stream waits for all blocking streams of its context, and they for it.
@@ -87,17 +97,32 @@ uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
   order_after_legacy(*queue, raw);
   if (raw->behind_all) [[unlikely]]
     order_behind_all(*queue, raw);
-  for (const std::shared_ptr<EventPoint>& point : raw->waits) {
-    if (point->reached.load(std::memory_order_relaxed) != 0) continue;
-    point->blocked.push_back(raw);
-    ++raw->blockers;
-  }
+  block_on_points(raw);
   raw->ordinal = queue->submitted.load(std::memory_order_relaxed) + 1;
   queue->submitted.store(raw->ordinal, std::memory_order_release);
   if (queue->blocking) queue->channel->blocking_outstanding.fetch_add(1, std::memory_order_relaxed);
   queue->commands.push_back(std::move(command));
   ready_.push_back(queue.get());
   return raw->ordinal;
+}
+
+void GridManagement::submit_child(Grid& parent, const std::shared_ptr<StreamQueue>& queue,
+                                  std::unique_ptr<Command> command) {
+  command->parent = &parent;
+  command->own_queue = queue;
+  // Partner: the end of the parent's blocks and commands (acq_rel). One of its blocks is running,
+  // so it is not 0 here.
+  parent.remaining.fetch_add(1, std::memory_order_relaxed);
+  std::vector<std::unique_ptr<Command>> spent;
+  std::lock_guard<std::mutex> lock(mutex_);
+  append(queue, std::move(command));
+  drain_ready();
+  spent.swap(spent_);
+}
+
+void GridManagement::add_tail(Grid& parent, std::unique_ptr<Command> command) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  parent.tails.push_back(std::move(command));
 }
 
 uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
@@ -161,7 +186,13 @@ void GridManagement::start_if_ready(StreamQueue& queue) {
 }
 
 void GridManagement::drain_ready() {
-  while (!ready_.empty()) {
+  while (!ready_.empty() || !ended_.empty()) {
+    if (!ended_.empty()) {
+      Command* const command = ended_.back();
+      ended_.pop_back();
+      end(command);
+      continue;
+    }
     StreamQueue* const queue = ready_.back();
     ready_.pop_back();
     start_if_ready(*queue);
@@ -197,18 +228,61 @@ void GridManagement::finish_front(StreamQueue& queue) {
     unblock(waiter.command);
     return true;
   });
+  if (command->parent != nullptr &&
+      command->parent->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    ended_.push_back(command->parent->command);
   spent_.push_back(std::move(command));
+}
+
+// Nothing of a command is left to be done: for a grid, no block and nothing that its kernels
+// launched.
+void GridManagement::end(Command* command) {
+  StreamQueue& queue = *command->queue;  // kept by the command, which is spent below
+  if (command->grid != nullptr) retire(*command->grid);
+  if (!goes_on(command)) finish_front(queue);
+  ready_.push_back(&queue);
+}
+
+void GridManagement::retire(Grid& grid) {
+  if (watchdog_ != nullptr) watchdog_->forget(&grid);
+  if (grid.profile != nullptr) {
+    grid.profile->done(grid.profile->counters,
+                       monotonic_ns() - grid.began_ns.load(std::memory_order_relaxed));
+  }
+  if (const GridFamily* family = grid.family_if_any(); family != nullptr) {
+    grid.channel->device_events.fetch_sub(static_cast<uint32_t>(family->events.size()),
+                                          std::memory_order_relaxed);
+  }
+}
+
+// What a grid launched for its end takes its place in the queue, one after another: whoever waits
+// for the grid waits for the last of them, and chains of them do not grow.
+bool GridManagement::goes_on(Command* command) {
+  Grid* const grid = command->grid.get();
+  if (grid == nullptr || (grid->tails.empty() && grid->after_tails.empty())) return false;
+  if (command->queue->channel->sticky() != CUDA_SUCCESS) return false;
+  std::vector<std::unique_ptr<Command>> rest = std::move(grid->tails);
+  std::move(grid->after_tails.begin(), grid->after_tails.end(), std::back_inserter(rest));
+  std::unique_ptr<Command> next = std::move(rest.front());
+  rest.erase(rest.begin());
+  next->queue = command->queue;
+  next->ordinal = command->ordinal;
+  next->parent = command->parent;
+  next->own_queue = command->own_queue;
+  next->record = std::move(command->record);
+  next->grid->command = next.get();
+  next->grid->after_tails = std::move(rest);
+  block_on_points(next.get());
+  spent_.push_back(std::exchange(next->queue->commands.front(), std::move(next)));
+  return true;
 }
 
 void GridManagement::complete(Command* command) {
   std::vector<std::unique_ptr<Command>> spent;
   std::vector<std::shared_ptr<StreamQueue>> closed;
-  if (watchdog_ != nullptr && command->grid != nullptr) watchdog_->forget(command->grid.get());
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    StreamQueue& queue = *command->queue;
-    finish_front(queue);
-    ready_.push_back(&queue);
+    end(command);
     drain_ready();
     spent.swap(spent_);
     if (!lingering_.empty()) {

@@ -34,6 +34,12 @@ class GridManagement {
   // nothing between; the second one's ordinal.
   uint64_t submit(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command,
                   std::unique_ptr<Command> next = nullptr);
+  // The same for a stream of a running kernel: part of `parent`, which is complete when it is. The
+  // caller runs a block of `parent`.
+  void submit_child(Grid& parent, const std::shared_ptr<StreamQueue>& queue,
+                    std::unique_ptr<Command> command);
+  // A launch that follows `parent` and all that is part of it, before what is next in its queue.
+  void add_tail(Grid& parent, std::unique_ptr<Command> command);
   // An engine has finished a command (which is destroyed here).
   void complete(Command* command);
   // What is no command has happened: starts what waited for `point`.
@@ -62,6 +68,7 @@ class GridManagement {
  private:
   void block_on(StreamQueue& queue, uint64_t ordinal, const std::shared_ptr<StreamQueue>& keep,
                 Command* command);
+  void block_on_points(Command* command);
   void order_after_legacy(StreamQueue& queue, Command* command);
   void order_behind_all(StreamQueue& queue, Command* command);
   uint64_t append(const std::shared_ptr<StreamQueue>& queue, std::unique_ptr<Command> command);
@@ -69,6 +76,9 @@ class GridManagement {
   void unblock(Command* waiter);
   void mark_reached(EventPoint& point);
   void finish_front(StreamQueue& queue);
+  void end(Command* command);
+  void retire(Grid& grid);
+  bool goes_on(Command* command);
   void drain_ready();
   bool run_ahead(Command* command);
 
@@ -80,6 +90,7 @@ class GridManagement {
   WatchEngine watch_engine_{this};
   std::mutex mutex_;
   std::vector<StreamQueue*> ready_;  // queues whose front may start
+  std::vector<Command*> ended_;      // of grids whose last part was a command
   std::vector<std::shared_ptr<StreamQueue>> lingering_;
   std::vector<std::unique_ptr<Command>> spent_;  // destroyed when the mutex is free
 };

@@ -11,7 +11,7 @@ namespace vgpu::softgpu {
 struct LaunchProfile {
   explicit LaunchProfile(size_t basic_blocks) : counters(basic_blocks) {}
   ProfileCounters counters;
-  // Called once, by the SM that finished the last block; nanoseconds since the first one started.
+  // Called once, when the grid has ended; nanoseconds since its first block started.
   std::function<void(const ProfileCounters&, uint64_t)> done;
 };
 

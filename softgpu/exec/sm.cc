@@ -108,13 +108,8 @@ void Sm::step(Resident resident) {
 
 void Sm::finish_blocks(Grid* grid, uint64_t blocks) {
   // acq_rel: what other SMs wrote for their blocks is seen by whoever finds the command complete.
-  if (grid->remaining.fetch_sub(blocks, std::memory_order_acq_rel) == blocks) {
-    if (grid->profile != nullptr) {
-      grid->profile->done(grid->profile->counters,
-                          monotonic_ns() - grid->began_ns.load(std::memory_order_relaxed));
-    }
+  if (grid->remaining.fetch_sub(blocks, std::memory_order_acq_rel) == blocks)
     management_->complete(grid->command);
-  }
 }
 
 void Sm::report_fault(const Grid& grid, const Fault& fault) {

@@ -43,6 +43,10 @@ struct Command {
   std::vector<std::shared_ptr<EventPoint>> waits;
   bool behind_all = false;  // waits for everything that its channel was given before
   std::vector<std::shared_ptr<StreamQueue>> after;  // keeps the queues it waits for alive
+  // Of a kernel's stream: the grid that is not complete before it, and the queue, which nobody else
+  // keeps.
+  Grid* parent = nullptr;
+  std::shared_ptr<StreamQueue> own_queue;
 };
 
 struct OrdinalWaiter {

@@ -3,6 +3,7 @@
 #include "softgpu/exec/work_distributor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -22,7 +23,8 @@ void WorkDistributor::add(Grid* grid) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto place = std::find_if(active_.begin(), active_.end(), [grid](const Grid* other) {
-      return other->priority > grid->priority;
+      return other->priority > grid->priority ||
+             (other->priority == grid->priority && other->depth < grid->depth);
     });
     active_.insert(place, grid);
     publish_top();
@@ -43,7 +45,11 @@ bool WorkDistributor::claim(Chunk* chunk, int below) {
   if (grid->blocks <= kSmallGridBlocks || grid->stopped()) take = left;
   // Blocks that wait for each other are started, not kept in hand.
   if (grid->params.cooperative_workspace != 0 && !grid->stopped()) take = 1;
-  if (grid->next == 0) grid->began_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  if (grid->next == 0) {
+    grid->began_ns.store(monotonic_ns(), std::memory_order_relaxed);
+    if (std::exchange(grid->holds_place, false))
+      grid->channel->pending_launches.fetch_sub(1, std::memory_order_relaxed);
+  }
   chunk->grid = grid;
   chunk->next = grid->next;
   chunk->end = grid->next + take;

@@ -1,5 +1,5 @@
-// Hands the blocks of active grids to the SMs: by priority, then by age, each grid in linear block
-// order. SPDX-License-Identifier: Apache-2.0
+// Hands the blocks of active grids to the SMs: by priority, then what kernels launched before what
+// launched it, then by age; each grid in linear block order. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

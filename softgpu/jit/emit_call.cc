@@ -61,6 +61,17 @@ void Emitter::jump_table(int b, const Instruction& in) {
   b_.SetInsertPoint(fine);
 }
 
+// One helper for all of the device runtime: it gets a list of lane addresses.
+void Emitter::call_device(DeviceCall which, const std::vector<Value*>& arguments, Value* result) {
+  llvm::Type* const pointer = llvm::PointerType::get(context_, 0);
+  llvm::Type* const list_type = llvm::ArrayType::get(pointer, kDeviceCallArgumentsMax);
+  llvm::AllocaInst* const list = stack_slot(list_type);
+  for (unsigned i = 0; i < arguments.size(); ++i)
+    b_.CreateStore(arguments[i], b_.CreateConstInBoundsGEP2_32(list_type, list, 0, i));
+  call_helper("sg_device_calls", b_.getVoidTy(),
+              {warp_, mask_, i32(static_cast<uint64_t>(which)), list, result});
+}
+
 // Each helper gets lane addresses of the argument areas, and the mask.
 void Emitter::call(const Instruction& in) {
   const std::string& name = in.operands[1].symbol;
@@ -80,6 +91,11 @@ void Emitter::call(const Instruction& in) {
                 {args[0], args[1], args[2], args[3], args[4], args[5]});
     b_.CreateRet(i32(static_cast<uint64_t>(static_cast<int64_t>(kWarpAssert))));
     b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "", function_));
+  } else if (const auto device = device_call(name);
+             device.has_value() && device->call != DeviceCall::kUnserved &&
+             device->arguments == in.operands[2].elements.size() &&
+             in.operands[0].elements.size() == 1) {
+    call_device(device->call, {args.begin() + 2, args.end()}, result);
   } else {
     unsupported(in, "call of " + name);
   }

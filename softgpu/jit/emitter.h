@@ -12,6 +12,7 @@
 #include "softgpu/exec/warp_context.h"
 #include "softgpu/jit/atomic_op.h"
 #include "softgpu/jit/fragment.h"
+#include "softgpu/passes/device_call.h"
 #include "softgpu/passes/kernel.h"
 #include "softgpu/program.h"
 
@@ -313,6 +314,7 @@ class Emitter {
   void match(const Instruction&);
   void redux(const Instruction&);
   void warp_barrier(const Instruction&);
+  void call_device(DeviceCall which, const std::vector<Value*>& arguments, Value* result);
   void call(const Instruction&);
   Value* lane_addresses(const Operand& o);
   void frame(const Instruction&);

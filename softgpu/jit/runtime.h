@@ -22,6 +22,7 @@ std::span<const RuntimeSymbol> runtime_surface_symbols();
 std::span<const RuntimeSymbol> runtime_profile_symbols();
 std::span<const RuntimeSymbol> runtime_matrix_symbols();
 std::span<const RuntimeSymbol> runtime_async_symbols();
+std::span<const RuntimeSymbol> runtime_device_symbols();
 
 // The lane that shfl reads from, as PTX describes it: `clamp` holds the segment mask (bits 8-12)
 // and the bound (bits 0-4). `mode`: 0 up, 1 down, 2 bfly, 3 idx. The own lane when out of bounds.

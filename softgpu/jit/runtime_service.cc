@@ -7,6 +7,7 @@
 
 #include "softgpu/exec/block_services.h"
 #include "softgpu/exec/warp_context.h"
+#include "softgpu/jit/lane_memory.h"
 #include "softgpu/jit/runtime.h"
 
 namespace vgpu::softgpu {
@@ -14,13 +15,6 @@ namespace {
 
 constexpr size_t kTextMax = 16384;  // of one printf
 constexpr int kArgumentsMax = 32;   // as documented: specifiers beyond are printed as they are
-
-template <typename T>
-T load(uint64_t address) {
-  T value;
-  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
-  return value;
-}
 
 // Walks the arguments of one lane: naturally aligned, as the compiler laid them out.
 class Arguments {
@@ -119,7 +113,7 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format,
     const auto* f = reinterpret_cast<const char*>(load<uint64_t>(format[lane]));
     if (f == nullptr) {
       constexpr int kNoFormat = -1;
-      if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &kNoFormat, 4);
+      if (result != nullptr) store(result[lane], kNoFormat);
       continue;
     }
     Arguments args(load<uint64_t>(arguments[lane]));
@@ -133,7 +127,7 @@ void print_lanes(WarpContext* warp, uint32_t mask, const uint64_t* format,
     }
     warp->services->device->print({text.bytes, text.size});
     const int count = args.count();
-    if (result != nullptr) std::memcpy(reinterpret_cast<void*>(result[lane]), &count, sizeof count);
+    if (result != nullptr) store(result[lane], count);
   }
 }
 
@@ -141,8 +135,7 @@ void allocate(WarpContext* warp, uint32_t mask, const uint64_t* bytes, const uin
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = __builtin_ctz(m);
     const uint64_t address = warp->services->device->heap_alloc(load<uint64_t>(bytes[lane]));
-    if (result != nullptr)
-      std::memcpy(reinterpret_cast<void*>(result[lane]), &address, sizeof address);
+    if (result != nullptr) store(result[lane], address);
   }
 }
 

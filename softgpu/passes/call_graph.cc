@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/passes/call_graph.h"
 
+#include "softgpu/passes/device_call.h"
+
 namespace vgpu::softgpu {
 namespace {
 
@@ -34,7 +36,8 @@ void note_symbols(const ptx::Module& module, const Operand& o, std::set<std::str
 }  // namespace
 
 bool is_service(const std::string& name) {
-  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail";
+  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail" ||
+         device_call(name).has_value();
 }
 
 std::vector<std::string> address_taken(const ptx::Module& module) {
