@@ -52,50 +52,83 @@ Emitter::Value* Emitter::join_halves(Value* low, Value* high) {
   return b_.CreateShuffleVector(low, high, all);
 }
 
-// The lanes of one half whose addresses are base + lane * stride, as bits; lanes that do not run
-// count as if they were.
+// Whether the addresses of all lanes of one half that run are an unknown base + lane * stride.
 Emitter::Value* Emitter::fits_stride(const Half& half, uint64_t stride) {
   std::vector<llvm::Constant*> steps;
   for (unsigned i = 0; i < kHalf; ++i)
     steps.push_back(llvm::ConstantInt::get(int_type(64), i * stride));
-  Value* wanted =
-      b_.CreateAdd(b_.CreateVectorSplat(kHalf, half.base), llvm::ConstantVector::get(steps));
+  Value* wanted = b_.CreateAdd(b_.CreateVectorSplat(kHalf, lane0_of(half, stride)),
+                               llvm::ConstantVector::get(steps));
   Value* same = b_.CreateBitCast(b_.CreateICmpEQ(half.addresses, wanted), int_type(kHalf));
   Value* idle = b_.CreateNot(half.mask);
   return b_.CreateICmpEQ(b_.CreateOr(same, idle), constant(int_type(kHalf), 0xffff));
 }
 
-Emitter::Half Emitter::make_half(Value* addresses, unsigned number) {
-  Half half;
-  half.addresses = half_of(addresses, number);
-  half.base = b_.CreateExtractElement(addresses, uint64_t{number} * kHalf);
-  half.mask = b_.CreateTrunc(b_.CreateLShr(mask_, i32(uint64_t{number} * kHalf)), int_type(kHalf));
-  half.lanes = b_.CreateBitCast(half.mask, llvm::FixedVectorType::get(int_type(1), kHalf));
-  half.first_runs = b_.CreateTrunc(half.mask, int_type(1));
-  return half;
+// Where the half's first lane is, if the addresses of those that run have this stride.
+Emitter::Value* Emitter::lane0_of(const Half& half, uint64_t stride) {
+  return b_.CreateSub(half.head, b_.CreateMul(half.first, i64(stride)));
 }
 
-Emitter::Value* Emitter::gather_inline(Value* addresses, llvm::Type* t, uint32_t bytes) {
+// Of a half that does not run at all, the head is the other's, so that it can be read from.
+void Emitter::make_halves(Value* addresses, Half* halves) {
+  Value* slot = spill(addresses);
+  Value* heads[2];
+  for (unsigned h = 0; h < 2; ++h) {
+    Half& half = halves[h];
+    half.addresses = half_of(addresses, h);
+    half.mask = b_.CreateTrunc(b_.CreateLShr(mask_, i32(uint64_t{h} * kHalf)), int_type(kHalf));
+    half.lanes = b_.CreateBitCast(half.mask, llvm::FixedVectorType::get(int_type(1), kHalf));
+    Value* last = constant(int_type(kHalf), uint64_t{1} << (kHalf - 1));
+    Value* first =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateOr(half.mask, last), b_.getTrue());
+    half.first = b_.CreateZExt(first, int_type(64));
+    Value* place = b_.CreateInBoundsGEP(int_type(64), slot,
+                                        b_.CreateAdd(half.first, i64(uint64_t{h} * kHalf)));
+    heads[h] = b_.CreateAlignedLoad(int_type(64), place, llvm::Align(8));
+  }
+  for (unsigned h = 0; h < 2; ++h) {
+    Value* idle = b_.CreateICmpEQ(halves[h].mask, constant(int_type(kHalf), 0));
+    halves[h].head = b_.CreateSelect(idle, heads[1 - h], heads[h]);
+  }
+}
+
+// Whether the first two lanes are neighbours or equal: where they are not, as in a table that is
+// looked up anywhere, nothing more is looked at.
+Emitter::Value* Emitter::may_be_regular(Value* addresses, uint32_t bytes, bool or_equal) {
+  Value* step = b_.CreateSub(b_.CreateExtractElement(addresses, uint64_t{1}),
+                             b_.CreateExtractElement(addresses, uint64_t{0}));
+  Value* alone = b_.CreateICmpNE(b_.CreateAnd(mask_, i32(3)), i32(3));
+  Value* regular = b_.CreateOr(alone, b_.CreateICmpEQ(step, i64(bytes)));
+  return or_equal ? b_.CreateOr(regular, b_.CreateICmpEQ(step, i64(0))) : regular;
+}
+
+Emitter::Value* Emitter::gather_anywhere(Value* addresses, llvm::Type* t) {
+  auto* pointers = llvm::FixedVectorType::get(llvm::PointerType::get(context_, 0), kWarpLanes);
+  return b_.CreateMaskedGather(vector_of(t), b_.CreateIntToPtr(addresses, pointers), llvm::Align(1),
+                               mask_vector(mask_), llvm::Constant::getNullValue(vector_of(t)));
+}
+
+Emitter::Value* Emitter::gather_inline(Value* addresses, llvm::Type* t, uint32_t bytes,
+                                       bool shared) {
+  auto* look = llvm::BasicBlock::Create(context_, "look", function_);
+  auto* anywhere = llvm::BasicBlock::Create(context_, "gather", function_);
+  auto* done = llvm::BasicBlock::Create(context_, "", function_);
+  b_.CreateCondBr(may_be_regular(addresses, bytes, true), look, anywhere);
+  b_.SetInsertPoint(look);
   auto* half_type = llvm::FixedVectorType::get(t, kHalf);
   Value* none = llvm::Constant::getNullValue(half_type);
-  Half halves[2] = {make_half(addresses, 0), make_half(addresses, 1)};
-  Value *rows = b_.getTrue(), *equals = b_.getTrue();
-  for (const Half& h : halves) {
-    Value* idle = b_.CreateICmpEQ(h.mask, constant(int_type(kHalf), 0));
-    Value* neighbours = b_.CreateAnd(h.first_runs, fits_stride(h, bytes));
-    rows = b_.CreateAnd(rows, b_.CreateOr(idle, neighbours));
-    equals = b_.CreateAnd(equals, b_.CreateAnd(h.first_runs, fits_stride(h, 0)));
-  }
+  Half halves[2];
+  make_halves(addresses, halves);
+  Value* rows = b_.CreateAnd(fits_stride(halves[0], bytes), fits_stride(halves[1], bytes));
+  Value* equals = b_.CreateAnd(fits_stride(halves[0], 0), fits_stride(halves[1], 0));
   auto* in_rows = llvm::BasicBlock::Create(context_, "rows", function_);
   auto* no_rows = llvm::BasicBlock::Create(context_, "", function_);
   auto* in_equals = llvm::BasicBlock::Create(context_, "equals", function_);
-  auto* anywhere = llvm::BasicBlock::Create(context_, "gather", function_);
-  auto* done = llvm::BasicBlock::Create(context_, "", function_);
   b_.CreateCondBr(rows, in_rows, no_rows);
   b_.SetInsertPoint(in_rows);
   Value* loaded[2];
   for (int i = 0; i < 2; ++i) {
-    loaded[i] = b_.CreateMaskedLoad(half_type, pointer(halves[i].base), llvm::Align(1),
+    loaded[i] = b_.CreateMaskedLoad(half_type, pointer(lane0_of(halves[i], bytes)), llvm::Align(1),
                                     halves[i].lanes, none);
   }
   Value* from_rows = join_halves(loaded[0], loaded[1]);
@@ -104,16 +137,15 @@ Emitter::Value* Emitter::gather_inline(Value* addresses, llvm::Type* t, uint32_t
   b_.CreateCondBr(equals, in_equals, anywhere);
   b_.SetInsertPoint(in_equals);
   for (int i = 0; i < 2; ++i) {
-    Value* one = b_.CreateAlignedLoad(t, pointer(halves[i].base), llvm::Align(1));
+    Value* one = b_.CreateAlignedLoad(t, pointer(halves[i].head), llvm::Align(1));
     loaded[i] = b_.CreateVectorSplat(kHalf, one);
   }
   Value* from_equals = join_halves(loaded[0], loaded[1]);
   b_.CreateBr(done);
   b_.SetInsertPoint(anywhere);
-  auto* pointers = llvm::FixedVectorType::get(llvm::PointerType::get(context_, 0), kWarpLanes);
-  Value* from_anywhere =
-      b_.CreateMaskedGather(vector_of(t), b_.CreateIntToPtr(addresses, pointers), llvm::Align(1),
-                            mask_vector(mask_), llvm::Constant::getNullValue(vector_of(t)));
+  Value* from_anywhere = shared && bytes == 4 && permutes() ? gather_in_windows(addresses, t)
+                                                            : gather_anywhere(addresses, t);
+  anywhere = b_.GetInsertBlock();
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
   auto* result = b_.CreatePHI(vector_of(t), 3);
@@ -124,19 +156,20 @@ Emitter::Value* Emitter::gather_inline(Value* addresses, llvm::Type* t, uint32_t
 }
 
 void Emitter::scatter_inline(Value* addresses, Value* v, uint32_t bytes) {
-  Half halves[2] = {make_half(addresses, 0), make_half(addresses, 1)};
-  Value* rows = b_.getTrue();
-  for (const Half& h : halves) {
-    Value* idle = b_.CreateICmpEQ(h.mask, constant(int_type(kHalf), 0));
-    rows = b_.CreateAnd(rows, b_.CreateOr(idle, b_.CreateAnd(h.first_runs, fits_stride(h, bytes))));
-  }
-  auto* in_rows = llvm::BasicBlock::Create(context_, "rows", function_);
+  auto* look = llvm::BasicBlock::Create(context_, "look", function_);
   auto* anywhere = llvm::BasicBlock::Create(context_, "scatter", function_);
+  b_.CreateCondBr(may_be_regular(addresses, bytes, false), look, anywhere);
+  b_.SetInsertPoint(look);
+  Half halves[2];
+  make_halves(addresses, halves);
+  Value* rows = b_.CreateAnd(fits_stride(halves[0], bytes), fits_stride(halves[1], bytes));
+  auto* in_rows = llvm::BasicBlock::Create(context_, "rows", function_);
   auto* done = llvm::BasicBlock::Create(context_, "", function_);
   b_.CreateCondBr(rows, in_rows, anywhere);
   b_.SetInsertPoint(in_rows);
   for (unsigned i = 0; i < 2; ++i) {
-    b_.CreateMaskedStore(half_of(v, i), pointer(halves[i].base), llvm::Align(1), halves[i].lanes);
+    b_.CreateMaskedStore(half_of(v, i), pointer(lane0_of(halves[i], bytes)), llvm::Align(1),
+                         halves[i].lanes);
   }
   b_.CreateBr(done);
   b_.SetInsertPoint(anywhere);

@@ -16,6 +16,7 @@ bool Emitter::ordered(const Instruction& in) {
 Emitter::Address Emitter::address(const Operand& o, const Instruction& in) {
   Address a;
   const bool shared = in.in_shared();
+  a.shared = shared;
   if (!o.symbol.empty()) {
     Operand s = o;
     s.kind = Operand::Kind::kSymbol;
@@ -88,7 +89,7 @@ Emitter::Value* Emitter::load_element(const Address& a, llvm::Type* t, uint32_t 
     if (rows.stride == static_cast<int64_t>(bytes)) return load_rows(rows, t, 1);
     if (rows.stride == 0) return load_row_scalars(rows, t);
   }
-  if (!is_volatile && inlines_memory(bytes)) return gather_inline(lanes_of(a), t, bytes);
+  if (!is_volatile && inlines_memory(bytes)) return gather_inline(lanes_of(a), t, bytes, a.shared);
   Value* addresses = spill(lanes_of(a));
   auto* out = stack_slot(vector);
   const std::string helper = "sg_gather" + std::to_string(bytes);
@@ -188,7 +189,7 @@ void Emitter::load_parts(const Instruction& in) {
     return set(d, widen_loaded(v, t, d));
   }
   const auto lanes = static_cast<uint32_t>(d.elements.size());
-  if (load_wide(in, a, t, lanes)) return;
+  if (load_wide(in, a, t, lanes) || gather_wide(in, a, t, lanes)) return;
   std::vector<Value*>
       values;  // all loads before the first write: a destination may be part of the address
   const bool whole = moves_whole(in, lanes * t.bytes());

@@ -217,6 +217,7 @@ class Emitter {
     Value* lanes = nullptr;         // <32 x i64> when it is not
     std::vector<Value*> row_bases;  // then, where row_stride is known: the first lane's of each row
     int64_t row_stride = 0;
+    bool shared = false;  // in the block's window, for certain
   };
   static bool ordered(const Instruction& in);
   void load(const Instruction&);
@@ -255,9 +256,9 @@ class Emitter {
                   const Type& t);
 
   // emit_gather.cc
-  struct Half {                              // of a warp: 16 lanes
-    Value *addresses, *base, *mask, *lanes;  // base: lane 0's; mask as i16, and as <16 x i1>
-    Value* first_runs;
+  struct Half {                       // of a warp: 16 lanes
+    Value *addresses, *mask, *lanes;  // mask as i16, and as <16 x i1>
+    Value *first, *head;              // the first lane that runs, i64, and its address
   };
   bool inlines_memory(uint32_t bytes) const;
   void watch_access(const Instruction& in, const Address& a, uint32_t bytes);
@@ -266,11 +267,21 @@ class Emitter {
   void check_alignment(const Address& a, uint32_t bytes);
   Value* half_of(Value* vector, unsigned half);
   Value* join_halves(Value* low, Value* high);
-  Half make_half(Value* addresses, unsigned number);
+  void make_halves(Value* addresses, Half* halves);
+  Value* lane0_of(const Half& half, uint64_t stride);
   Value* fits_stride(const Half& half, uint64_t stride);
-  Value* gather_inline(Value* addresses, llvm::Type* t, uint32_t bytes);
+  Value* may_be_regular(Value* addresses, uint32_t bytes, bool or_equal);
+  Value* gather_anywhere(Value* addresses, llvm::Type* t);
+  Value* gather_inline(Value* addresses, llvm::Type* t, uint32_t bytes, bool shared);
   void scatter_inline(Value* addresses, Value* v, uint32_t bytes);
   Value* widen_loaded(Value* v, const Type& t, const Operand& destination);
+
+  // emit_gather_wide.cc
+  bool permutes();
+  Value* gather_in_windows(Value* addresses, llvm::Type* t);
+  bool gather_wide(const Instruction& in, const Address& a, const Type& t, uint32_t each);
+  std::vector<Value*> fetch_each(Value* addresses, llvm::Type* t, uint32_t each);
+  std::vector<Value*> sort_into_lanes(const std::vector<Value*>& fetched, uint32_t each);
 
   // emit_sync.cc: barriers, and lanes that park until others come
   struct Barrier {

@@ -299,6 +299,8 @@ void analyse(Kernel* kernel, const Variant& variant) {
   } while (isolate_syncs(kernel));
   find_affine(kernel, variant);
   mark_hot_blocks(kernel);
+  // Profiles count what the program says; strict code checks each access as it is written.
+  if (variant.lanes == 32 && !variant.profile && !variant.strict) merge_loads(kernel);
 }
 
 }  // namespace vgpu::softgpu

@@ -132,6 +132,8 @@ void analyse(Kernel* kernel, const Variant& variant);
 // Parts of the above (hot_blocks.cc).
 void mark_hot_blocks(Kernel* kernel);
 void drop_unused_results(Kernel* kernel);
+// Only where code may become large, like what merged loads become (merge_loads.cc).
+void merge_loads(Kernel* kernel);
 // What each block holds; for profiles.
 std::vector<BlockMix> instruction_mix(const Kernel& kernel);
 void find_affine(Kernel* kernel, const Variant& variant);

@@ -48,7 +48,8 @@ struct Variable {
   uint32_t align = 1;
   uint32_t offset =
       0;  // shared: in the block's window; local: in the thread's slice; param: in the buffer
-  bool dynamic = false;  // extern shared array without a size
+  bool dynamic = false;   // extern shared array without a size
+  bool external = false;  // shared, with a size: another module may define it
 };
 
 struct Operand {

@@ -11,8 +11,6 @@
 namespace vgpu::softgpu::ptx {
 namespace {
 
-constexpr uint32_t kSharedAlign = 256;
-
 using Names = std::map<std::string, std::string>;
 
 void rename(std::string* name, const Names& names) {
@@ -45,7 +43,6 @@ class Linker {
     out_->version = std::max(out_->version, module.version);
     out_->target = std::max(out_->target, module.target);
     keep_apart(&module);
-    move_shared(&module);
     for (auto& [name, linkage] : module.linkage) {
       const auto [known, is_new] = out_->linkage.emplace(name, linkage);
       if (!is_new && linkage != Linkage::kExternal) known->second = linkage;
@@ -58,7 +55,8 @@ class Linker {
       if (!add_global(std::move(global), module)) return false;
     }
     for (auto& [name, variable] : module.variables) {
-      if (variable.space == Space::kShared) out_->variables.emplace(name, variable);
+      if (variable.space == Space::kShared && !add_shared(variable, module.linkage.at(name)))
+        return false;
     }
     return true;
   }
@@ -107,21 +105,35 @@ class Linker {
     module->linkage = std::move(linkage);
   }
 
-  void move_shared(Module* module) {
-    const uint32_t base = (out_->shared_bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
-    const auto move = [base](std::map<std::string, Variable>* variables) {
-      for (auto& [name, v] : *variables) {
-        if (v.space == Space::kShared && !v.dynamic) v.offset += base;
-      }
-    };
-    move(&module->variables);
-    for (Function& f : module->functions) move(&f.variables);
-    out_->shared_bytes = base + module->shared_bytes;
+  // The window of the program is numbered afresh: what several modules declare is in it once.
+  void place(Variable* v) {
+    out_->shared_bytes = (out_->shared_bytes + v->align - 1) / v->align * v->align;
+    v->offset = out_->shared_bytes;
+    out_->shared_bytes += static_cast<uint32_t>(v->bytes);
+  }
+
+  void place_own(Function* f) {
+    for (auto& [name, v] : f->variables) {
+      if (v.space == Space::kShared && !v.dynamic) place(&v);
+    }
+  }
+
+  bool add_shared(const Variable& variable, Linkage linkage) {
+    const auto [known, is_new] = out_->variables.emplace(variable.name, variable);
+    Variable& there = known->second;
+    if (variable.dynamic || variable.external) return true;
+    if (!is_new && !there.external)
+      return linkage == Linkage::kWeak || linkage == Linkage::kCommon ||
+             defined_twice(variable.name);
+    there = variable;
+    place(&there);
+    return true;
   }
 
   bool add_function(Function f, const std::map<std::string, Linkage>& linkage) {
     const auto known = out_->function_index.find(f.name);
     if (known == out_->function_index.end()) {
+      place_own(&f);
       out_->function_index[f.name] = static_cast<int>(out_->functions.size());
       out_->functions.push_back(std::move(f));
       return true;
@@ -129,6 +141,7 @@ class Linker {
     Function& there = out_->functions[static_cast<size_t>(known->second)];
     if (f.is_declaration) return true;
     if (there.is_declaration) {
+      place_own(&f);
       there = std::move(f);
       return true;
     }
@@ -174,7 +187,8 @@ std::vector<std::string> undefined_names(const Module& module) {
     if (linkage != module.linkage.end() && linkage->second == Linkage::kExternal &&
         !is_service(meant)) {
       const auto v = module.variables.find(meant);
-      if (v == module.variables.end() || v->second.space != Space::kShared) missing.insert(meant);
+      if (v == module.variables.end() || v->second.space != Space::kShared || v->second.external)
+        missing.insert(meant);
     }
   };
   const auto visit = [&](const auto& self, const Operand& o) -> void {

@@ -206,6 +206,7 @@ void Parser::module_variable(bool external) {
   note_linkage(variable.name);
   if (space == Space::kShared) {
     if (!variable.dynamic) {
+      variable.external = external;
       module_->shared_bytes =
           (module_->shared_bytes + variable.align - 1) / variable.align * variable.align;
       variable.offset = module_->shared_bytes;

@@ -100,6 +100,47 @@ void narrow_pairs(const Parameters& p, Buffer* d) {
   }
 }
 
+// gather_runs.ptx
+void runs(const Parameters& p, Buffer* d) {
+  constexpr uint32_t kFactors[] = {3, 5, 7, 11, 1, 0, 13, 17, 0, 19};
+  for (uint32_t t = 0; t < d->count; ++t) {
+    const uint32_t* const a = input(p, "a").as<uint32_t>() + (input(p, "p").as<uint32_t>()[t] & 31);
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < 10; ++i) sum += kFactors[i] * a[i];
+    d->as<uint32_t>()[t] = t % 5 == 0 ? 0 : sum;
+  }
+}
+void wide_runs(const Parameters& p, Buffer* e) {
+  for (uint32_t t = 0; t < e->count / 2; ++t) {
+    if (t % 5 == 0) continue;
+    const uint32_t at = (input(p, "p").as<uint32_t>()[t] & 28) / 2;
+    e->as<uint64_t>()[2 * t] = input(p, "a").as<uint64_t>()[at + 1];
+    e->as<uint64_t>()[2 * t + 1] = input(p, "a").as<uint64_t>()[at];
+  }
+}
+
+// shared_windows.ptx
+void windows(const Parameters& p, Buffer* d) {
+  const uint32_t* const a = input(p, "a").as<uint32_t>();
+  for (uint32_t t = 0; t < 64; ++t) {
+    const uint32_t order = input(p, "p").as<uint32_t>()[t];
+    const uint32_t at = (t & 48) * 2 + (order & 31);
+    d->as<uint32_t>()[t] = a[at];
+    d->as<uint32_t>()[64 + t] = a[(order & 508) / 4];
+    if ((order >> 7 & 3) != 0) d->as<uint32_t>()[128 + t] = a[at ^ 1];
+  }
+}
+
+// scatter_some.ptx
+void some_rows(const Parameters& p, Buffer* d) {
+  const uint32_t step = input(p, "step").as<uint32_t>()[0];
+  for (uint32_t i = 0; i < d->count; ++i) d->as<uint32_t>()[i] = 7;
+  for (uint32_t t = 0; t < 64; ++t) {
+    if ((input(p, "p").as<uint32_t>()[t] & 3) == 1)
+      d->as<uint32_t>()[2 * t - (t & (step - 1))] += t;
+  }
+}
+
 }  // namespace
 
 bool apply_reference(const std::string& name, const Parameters& parameters, Buffer* out) {
@@ -112,7 +153,11 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
       {"tile_moved", tile_moved},
       {"wmma_product", wmma_product},
       {"narrow_sums", narrow_sums},
-      {"narrow_pairs", narrow_pairs}};
+      {"narrow_pairs", narrow_pairs},
+      {"runs", runs},
+      {"wide_runs", wide_runs},
+      {"windows", windows},
+      {"some_rows", some_rows}};
   static const std::map<std::string, void (*)(Buffer*)> kControl = {
       {"sum_then_choose", sum_then_choose},
       {"triangular", triangular},
