@@ -69,6 +69,7 @@ CUresult read_attributes(const CUlaunchConfig& config, LaunchShape* shape) {
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:  // a hint
         break;
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         shape->cooperative = attribute.value.cooperative != 0;

@@ -66,6 +66,19 @@ TEST_F(LaunchTest, WithConfiguration) {
   EXPECT_OK(cuLaunchKernelEx(&config, function("fill"), params, nullptr));
   EXPECT_EQ(words.read(), std::vector<uint32_t>(8, 41));
   EXPECT_CU(cuLaunchKernelEx(nullptr, function("fill"), params, nullptr), CUDA_ERROR_INVALID_VALUE);
+  // What only says how a launch might be faster, as NCCL does.
+  CUlaunchAttribute hints[3] = {};
+  hints[0].id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+  hints[0].value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  hints[1].id = CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+  hints[1].value.sharedMemCarveout = 50;
+  hints[2].id = CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
+  hints[2].value.nvlinkUtilCentricScheduling = 1;
+  config.attrs = hints;
+  config.numAttrs = 3;
+  value = 42;
+  EXPECT_OK(cuLaunchKernelEx(&config, function("fill"), params, nullptr));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(8, 42));
 }
 
 TEST_F(LaunchTest, DynamicSharedMemory) {

@@ -114,6 +114,8 @@ const Row kRows[] = {
     ROW(kReady, kValue, kDocumented, cuCtxSetLimit(kNoLimit, 1)),
     ROW(kReady, kValue, kDocumented, cuCtxSetLimit(kNegativeLimit, 1)),
     ROW(kReady, kNoMemory, kDocumented, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, size_t{1} << 46)),
+    ROW(kReady, CUDA_ERROR_UNSUPPORTED_LIMIT, kDocumented,
+        cuCtxSetLimit(CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 3)),
     ROW(kReady, kValue, kDocumented, cuCtxGetCacheConfig(nullptr)),
     ROW(kReady, kValue, kDocumented, cuCtxSetCacheConfig(kNoCache)),
     ROW(kReady, kValue, kDocumented, cuCtxGetSharedMemConfig(nullptr)),
