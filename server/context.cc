@@ -87,6 +87,11 @@ Session::Remains Session::take_from(Context* context) {
     if (each.graph->context == context) ids.push_back(id);
   });
   for (uint64_t id : ids) remains.graphs.push_back(graphs_.take(id));
+  ids.clear();
+  graph_sources_.for_each([&](uint64_t id, GraphSourceEntry& each) {
+    if (each.source->context == context) ids.push_back(id);
+  });
+  for (uint64_t id : ids) remains.graph_sources.push_back(graph_sources_.take(id));
   remains.arrays = take_arrays(&arrays_, context);
   context->dirty.clear();
   context->legacy.dirty = false;
@@ -95,6 +100,7 @@ Session::Remains Session::take_from(Context* context) {
 
 void Session::destroy_remains(Remains* remains) {
   remains->graphs.clear();
+  remains->graph_sources.clear();
   remains->events.clear();
   for (const auto& stream : remains->streams) (void)driver().cuStreamDestroy_v2(stream->handle);
   remains->streams.clear();

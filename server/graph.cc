@@ -40,6 +40,11 @@ Graph* find_ready(Session& session, uint64_t id) {
   return entry->graph->context == session.bound() ? entry->graph.get() : nullptr;
 }
 
+// A launch that still waits in a lane keeps it.
+void end_native(Graph* graph) {
+  if (graph->native != nullptr && graph->last.passed()) graph->native->end();
+}
+
 // How much of a stream's queue a launch takes: a driver cuts a large graph into several pieces.
 constexpr uint32_t kNodesPerWeight = 16;
 
@@ -114,12 +119,14 @@ bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs&
   if (args.nodes != 0 && !take_upload(session, args.upload, &bytes))
     return session.malformed(record, "no such upload");
   auto graph = std::make_shared<Graph>();
+  if (!find_source(session, args.source, &graph->source))
+    return session.malformed(record, "no such source of handles");
   graph->context = session.bound();
   graph->flags = args.flags;
   std::vector<uint32_t> all;
   const char* why = nullptr;
   const NodesResult read = read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, false,
-                                      graph.get(), &all, &why);
+                                      graph->source.get(), graph.get(), &all, &why);
   if (read == NodesResult::kMalformed) return session.malformed(record, why);
   if (read == NodesResult::kStale)
     return session.complete(record, CUDA_ERROR_INVALID_VALUE, nullptr, 0);
@@ -145,23 +152,31 @@ bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs&
 bool handle_GraphUpdate(Session& session, const wire::GraphUpdateArgs& args, const Record& record) {
   Graph* graph = find_ready(session, args.graph);
   if (graph == nullptr) return session.malformed(record, "unknown graph");
+  std::shared_ptr<GraphSource> source;
+  if (!find_source(session, args.source, &source))
+    return session.malformed(record, "no such source of handles");
   std::vector<uint8_t> bytes;
   if (args.nodes == 0 || !take_upload(session, args.upload, &bytes))
     return session.malformed(record, "no such upload");
   std::vector<uint32_t> changed;
   const char* why = nullptr;
-  const NodesResult read =
-      read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, true, graph, &changed, &why);
+  const NodesResult read = read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, true,
+                                      source.get(), graph, &changed, &why);
   if (read == NodesResult::kMalformed) return session.malformed(record, why);
   if (read == NodesResult::kStale)  // another thread has ended it meanwhile: as if it were used
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
   // Launches that wait in a lane keep the graph as it was.
-  CUresult result = graph->last.passed() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  const bool in_place = graph->last.passed() && source == graph->source;
+  graph->source = source;
+  CUresult result = in_place ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   for (const uint32_t number : changed) {
     if (result == CUDA_SUCCESS)
       result = change(session.driver(), *graph, number, graph->native.get());
   }
-  if (result != CUDA_SUCCESS) result = rebuild(session, graph);
+  if (result != CUDA_SUCCESS) {
+    if (source != nullptr) end_native(graph);  // there may be one of it only
+    result = rebuild(session, graph);
+  }
   return session.complete(record, result, nullptr, 0);
 }
 
@@ -171,7 +186,7 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
   Graph* graph = find_ready(session, args.graph);
   if (graph == nullptr) return session.malformed(record, "unknown graph");
   // What has gone since is as memory that a kernel finds gone.
-  if (!still_whole(session, *graph))
+  if (graph->native == nullptr || graph->native->exec == nullptr || !still_whole(session, *graph))
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
   const auto nodes = static_cast<uint32_t>(graph->nodes.size());
   session.admission().admit(kLaunchCost * (nodes + 1));
@@ -197,8 +212,9 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
 
 bool handle_GraphDestroy(Session& session, const wire::GraphDestroyArgs& args,
                          const Record& record) {
-  const Graph* graph = find_ready(session, args.graph);
+  Graph* graph = find_ready(session, args.graph);
   if (graph == nullptr) return session.malformed(record, "unknown graph");
+  if (graph->source != nullptr) end_native(graph);  // it may be made again at once
   Marks marks = marks_behind(session, *graph);
   session.let_go(std::move(marks), std::move(session.graphs().take(args.graph)->graph));
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);

@@ -8,11 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "driver_table.h"
+#include "protocol/wire/graph_nodes.h"
 #include "server/lane.h"
 #include "wire.h"
 
@@ -40,8 +43,31 @@ struct GraphNode {
   CUDA_MEMCPY3D box = {};
   wire::RectFillArgs fill;
   std::shared_ptr<Event> event;
-  std::shared_ptr<HostPoint> point;  // of a function of the guest's
+  std::shared_ptr<HostPoint> point;  // of a function of the guest's, or of one before a copy
+  std::shared_ptr<HostPoint> after;  // of one after a copy
   std::vector<wire::StreamMemoryArgs> operations;
+  protocol::GraphConditionalNode conditional;
+  std::vector<uint32_t> body_nodes;  // how many each body has
+};
+
+// What has the handles of a guest's conditional nodes: a graph of the driver's, since a handle is
+// one graph's and kernels know it as it is. Executable graphs with such nodes are made there, one
+// at a time; they keep it.
+struct GraphSource {
+  GraphSource(const DriverTable* table, Context* owner) : driver(table), context(owner) {}
+  GraphSource(const GraphSource&) = delete;
+  GraphSource& operator=(const GraphSource&) = delete;
+  ~GraphSource();
+
+  const DriverTable* const driver;
+  Context* const context;
+  CUgraph graph = nullptr;
+  std::unordered_set<uint64_t> handles;  // the consumer's
+  std::mutex building;                   // helpers make one at a time of it
+};
+
+struct GraphSourceEntry {
+  std::shared_ptr<GraphSource> source;
 };
 
 // The driver's graph. Launches that wait in a lane keep it.
@@ -50,12 +76,15 @@ struct NativeGraph {
   NativeGraph(const NativeGraph&) = delete;
   NativeGraph& operator=(const NativeGraph&) = delete;
   ~NativeGraph();
+  // Ends the executable one now: a lane that has launched it may keep this a little longer.
+  void end();
 
   const DriverTable* const driver;
   Context* const context;
   CUgraph graph = nullptr;
+  std::shared_ptr<GraphSource> source;  // has the graph, unless null
   CUgraphExec exec = nullptr;
-  std::vector<CUgraphNode> nodes;  // of a function: the one that waits for its end
+  std::vector<CUgraphNode> nodes;  // where one of the guest's is several: the last
   std::vector<std::shared_ptr<HostPoint>> points;
 };
 
@@ -63,6 +92,8 @@ struct Graph {
   Context* context = nullptr;
   uint32_t flags = 0;
   std::vector<GraphNode> nodes;
+  std::vector<uint32_t> region;         // of each node: 0, or which body of a conditional node
+  std::shared_ptr<GraphSource> source;  // of its conditional nodes; or null
   std::shared_ptr<NativeGraph> native;
   LanePoint last;            // of the newest launch
   uint64_t last_stream = 0;  // of the newest launch that `after` is not behind; 0: there is none
@@ -79,12 +110,23 @@ struct GraphEntry {
 // --- graph_nodes.cc; the consumer
 
 enum class NodesResult : uint8_t { kGood, kStale, kMalformed };
-// Reads nodes of an upload into `graph`: all, or with `update` those that change. kStale: one names
-// what is not, or no longer, the guest's; then nothing has changed. *why: of kMalformed.
+// Reads nodes of an upload into `graph`: all, or with `update` those that change. Conditional nodes
+// have handles of `source`. kStale: one names what is not, or no longer, the guest's; then nothing
+// has changed. *why: of kMalformed.
 NodesResult read_nodes(Session& session, std::span<const std::byte> bytes, uint32_t count,
-                       bool update, Graph* graph, std::vector<uint32_t>* changed, const char** why);
+                       bool update, const GraphSource* source, Graph* graph,
+                       std::vector<uint32_t>* changed, const char** why);
 // Whether everything that the nodes name is still there.
 bool still_whole(Session& session, const Graph& graph);
+
+// --- graph_conditional.cc; the consumer
+
+NodesResult read_conditional(std::span<const std::byte> bytes, const GraphSource* source,
+                             GraphNode* node);
+// Which body each node is of. False: the bodies are not one behind the other, or nest too deeply.
+bool find_regions(const std::vector<GraphNode>& nodes, std::vector<uint32_t>* region);
+// The source that a command names, which is 0 for none. False: it names none of the bound context.
+bool find_source(Session& session, uint64_t id, std::shared_ptr<GraphSource>* source);
 
 // --- graph_native.cc; any thread, the graph's context is current
 

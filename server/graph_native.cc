@@ -96,6 +96,20 @@ CUresult add_function(const DriverTable& driver, CUgraph graph, CUcontext contex
   return driver.cuGraphAddBatchMemOpNode(out, graph, &told, 1, &params);
 }
 
+// A copy between the guest's functions that fill and empty what it reads and writes.
+CUresult add_copy(const DriverTable& driver, CUgraph graph, CUcontext context, Before before,
+                  const GraphNode& node, CUgraphNode* out) {
+  if (node.point != nullptr) {
+    const CUresult r = add_function(driver, graph, context, before, *node.point, out);
+    if (r != CUDA_SUCCESS) return r;
+    before = {*out};
+  }
+  const CUresult r =
+      driver.cuGraphAddMemcpyNode(out, graph, before.data(), before.size(), &node.box, context);
+  if (r != CUDA_SUCCESS || node.after == nullptr) return r;
+  return add_function(driver, graph, context, {*out}, *node.after, out);
+}
+
 CUresult add_node(const DriverTable& driver, CUgraph graph, const Context& context,
                   const Before& before, const GraphNode& node, CUgraphNode* out) {
   const CUgraphNode* first = before.data();
@@ -104,7 +118,7 @@ CUresult add_node(const DriverTable& driver, CUgraph graph, const Context& conte
     case Op::kLaunch:
       return add_kernel(driver, graph, before, node, out);
     case Op::kRectCopy:
-      return driver.cuGraphAddMemcpyNode(out, graph, first, count, &node.box, context.handle);
+      return add_copy(driver, graph, context.handle, before, node, out);
     case Op::kRectFill: {
       const CUDA_MEMSET_NODE_PARAMS params = fill_params(node.fill);
       return driver.cuGraphAddMemsetNode(out, graph, first, count, &params, context.handle);
@@ -122,6 +136,61 @@ CUresult add_node(const DriverTable& driver, CUgraph graph, const Context& conte
   }
 }
 
+// *bodies: the driver's graphs of the node's bodies, behind those that are there.
+CUresult add_conditional(const DriverTable& driver, CUgraph graph, CUcontext context,
+                         const Before& before, const GraphNode& node, std::vector<CUgraph>* bodies,
+                         CUgraphNode* out) {
+  CUgraphNodeParams params = {};
+  params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  params.conditional.handle = node.conditional.handle;
+  params.conditional.type = static_cast<CUgraphConditionalNodeType>(node.conditional.type);
+  params.conditional.size = node.conditional.bodies;
+  params.conditional.ctx = context;
+  if (driver.cuGraphAddNode_v2 == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult r =
+      driver.cuGraphAddNode_v2(out, graph, before.data(), nullptr, before.size(), &params);
+  if (r != CUDA_SUCCESS) return r;
+  const CUgraph* made = params.conditional.phGraph_out;
+  bodies->insert(bodies->end(), made, made + node.conditional.bodies);
+  return CUDA_SUCCESS;
+}
+
+// What was made of a source before goes, so that it can be made again.
+CUresult clear(const DriverTable& driver, CUgraph graph) {
+  size_t count = 0;
+  CUresult result = driver.cuGraphGetNodes(graph, nullptr, &count);
+  std::vector<CUgraphNode> nodes(count);
+  if (result == CUDA_SUCCESS && count != 0)
+    result = driver.cuGraphGetNodes(graph, nodes.data(), &count);
+  for (CUgraphNode node : nodes) {
+    if (result == CUDA_SUCCESS) result = driver.cuGraphDestroyNode(node);
+  }
+  return result;
+}
+
+CUresult add_nodes(const DriverTable& driver, const Graph& graph, NativeGraph* made) {
+  std::vector<CUgraph> graphs{made->graph};  // by region
+  Before before;
+  made->nodes.reserve(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    before.clear();
+    for (const uint32_t number : node.before) before.push_back(made->nodes[number]);
+    CUgraphNode handle = nullptr;
+    const CUgraph target = graphs[graph.region[i]];
+    const CUresult r =
+        node.op == static_cast<uint16_t>(Op::kGraphConditional)
+            ? add_conditional(driver, target, graph.context->handle, before, node, &graphs, &handle)
+            : add_node(driver, target, *graph.context, before, node, &handle);
+    if (r != CUDA_SUCCESS) return r;
+    made->nodes.push_back(handle);
+    for (const auto& point : {node.point, node.after}) {
+      if (point != nullptr) made->points.push_back(point);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 bool driver_has_all(const DriverTable& driver) {
   return driver.cuGraphCreate != nullptr && driver.cuGraphInstantiateWithFlags != nullptr &&
          driver.cuGraphAddKernelNode_v2 != nullptr && driver.cuGraphAddMemcpyNode != nullptr &&
@@ -134,30 +203,40 @@ bool driver_has_all(const DriverTable& driver) {
 
 }  // namespace
 
+void NativeGraph::end() {
+  const Rundown::Use use(&context->use);
+  if (use && exec != nullptr) (void)driver->cuGraphExecDestroy(exec);
+  exec = nullptr;
+}
+
 NativeGraph::~NativeGraph() {
+  end();
   // Those of a context that is gone went with it.
   const Rundown::Use use(&context->use);
   if (!use) return;
-  if (exec != nullptr) (void)driver->cuGraphExecDestroy(exec);
-  if (graph != nullptr) (void)driver->cuGraphDestroy(graph);
+  if (graph != nullptr && source == nullptr) (void)driver->cuGraphDestroy(graph);
+}
+
+GraphSource::~GraphSource() {
+  const Rundown::Use use(&context->use);
+  if (use && graph != nullptr) (void)driver->cuGraphDestroy(graph);
 }
 
 CUresult build(const DriverTable& driver, const Graph& graph,
                std::shared_ptr<NativeGraph>* native) {
   if (!driver_has_all(driver)) return CUDA_ERROR_NOT_SUPPORTED;
   auto made = std::make_shared<NativeGraph>(&driver, graph.context);
-  CUresult result = driver.cuGraphCreate(&made->graph, 0);
-  made->nodes.reserve(graph.nodes.size());
-  Before before;
-  for (const GraphNode& node : graph.nodes) {
-    if (result != CUDA_SUCCESS) break;
-    before.clear();
-    for (const uint32_t number : node.before) before.push_back(made->nodes[number]);
-    CUgraphNode handle = nullptr;
-    result = add_node(driver, made->graph, *graph.context, before, node, &handle);
-    made->nodes.push_back(handle);
-    if (node.point != nullptr) made->points.push_back(node.point);
+  std::unique_lock<std::mutex> alone;
+  CUresult result = CUDA_SUCCESS;
+  if (graph.source != nullptr) {
+    alone = std::unique_lock(graph.source->building);
+    made->source = graph.source;
+    made->graph = graph.source->graph;
+    result = clear(driver, made->graph);
+  } else {
+    result = driver.cuGraphCreate(&made->graph, 0);
   }
+  if (result == CUDA_SUCCESS) result = add_nodes(driver, graph, made.get());
   if (result == CUDA_SUCCESS)
     result = driver.cuGraphInstantiateWithFlags(&made->exec, made->graph, graph.flags);
   if (result == CUDA_SUCCESS) *native = std::move(made);
@@ -166,6 +245,7 @@ CUresult build(const DriverTable& driver, const Graph& graph,
 
 CUresult change(const DriverTable& driver, const Graph& graph, uint32_t number,
                 NativeGraph* native) {
+  if (native == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   const GraphNode& node = graph.nodes[number];
   const CUgraphNode handle = native->nodes[number];
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;

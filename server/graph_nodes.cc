@@ -62,29 +62,44 @@ NodesResult read_operations(Session& session, Bytes bytes, GraphNode* node) {
   return good ? NodesResult::kGood : NodesResult::kMalformed;
 }
 
-NodesResult read_function(Session& session, Bytes bytes, GraphNode* node) {
-  wire::HostFunctionArgs args;
-  if (!take(&bytes, &args) || !bytes.empty() || args.kind != 0) return NodesResult::kMalformed;
+NodesResult take_point(Session& session, uint64_t call, std::shared_ptr<HostPoint>* taken) {
   HostPoint* point = nullptr;
   HostCalls& calls = session.host_calls();
-  const auto take = [&] {
-    return calls.take(session.driver(), args.call, session.bound(), true, &point);
+  const auto get = [&] {
+    return calls.take(session.driver(), call, session.bound(), true, &point);
   };
-  const CUresult taken = calls.needs_memory(true) ? session.in_primary(take) : take();
-  if (taken != CUDA_SUCCESS) return NodesResult::kStale;
-  node->point = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
+  const CUresult result = calls.needs_memory(true) ? session.in_primary(get) : get();
+  if (result != CUDA_SUCCESS) return NodesResult::kStale;
+  *taken = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
   return NodesResult::kGood;
 }
 
-NodesResult read_command(Session& session, Bytes bytes, GraphNode* node) {
+NodesResult read_function(Session& session, Bytes bytes, GraphNode* node) {
+  wire::HostFunctionArgs args;
+  if (!take(&bytes, &args) || !bytes.empty() || args.kind != 0) return NodesResult::kMalformed;
+  return take_point(session, args.call, &node->point);
+}
+
+NodesResult read_copy(Session& session, Bytes bytes, GraphNode* node) {
+  protocol::GraphCopyCalls calls;
+  if (!take(&bytes, &node->copy)) return NodesResult::kMalformed;
+  if (!bytes.empty() && (!take(&bytes, &calls) || !bytes.empty())) return NodesResult::kMalformed;
+  if (resolve_copy(session, session.bound(), node->copy, &node->box) != nullptr)
+    return NodesResult::kStale;
+  NodesResult result = NodesResult::kGood;
+  if (calls.before != 0) result = take_point(session, calls.before, &node->point);
+  if (calls.after != 0 && result == NodesResult::kGood)
+    result = take_point(session, calls.after, &node->after);
+  return result;
+}
+
+NodesResult read_command(Session& session, Bytes bytes, const GraphSource* source,
+                         GraphNode* node) {
   switch (static_cast<Op>(node->op)) {
     case Op::kLaunch:
       return read_launch(session, bytes, node);
     case Op::kRectCopy:
-      if (!take(&bytes, &node->copy) || !bytes.empty()) return NodesResult::kMalformed;
-      return resolve_copy(session, session.bound(), node->copy, &node->box) == nullptr
-                 ? NodesResult::kGood
-                 : NodesResult::kStale;
+      return read_copy(session, bytes, node);
     case Op::kRectFill:
       if (!take(&bytes, &node->fill) || !bytes.empty()) return NodesResult::kMalformed;
       return check_fill(session, node->fill) == nullptr ? NodesResult::kGood : NodesResult::kStale;
@@ -102,6 +117,8 @@ NodesResult read_command(Session& session, Bytes bytes, GraphNode* node) {
       return read_operations(session, bytes, node);
     case Op::kHostFunction:
       return read_function(session, bytes, node);
+    case Op::kGraphConditional:
+      return read_conditional(bytes, source, node);
     default:
       return node->op == 0 && bytes.empty() ? NodesResult::kGood : NodesResult::kMalformed;
   }
@@ -118,8 +135,8 @@ bool ascending(const std::vector<uint32_t>& before, uint32_t number) {
 }  // namespace
 
 NodesResult read_nodes(Session& session, std::span<const std::byte> bytes, uint32_t count,
-                       bool update, Graph* graph, std::vector<uint32_t>* changed,
-                       const char** why) {
+                       bool update, const GraphSource* source, Graph* graph,
+                       std::vector<uint32_t>* changed, const char** why) {
   protocol::GraphNodeReader reader(bytes);
   protocol::GraphNodeHeader header;
   std::vector<GraphNode> nodes;
@@ -136,14 +153,17 @@ NodesResult read_nodes(Session& session, std::span<const std::byte> bytes, uint3
       return NodesResult::kMalformed;
     node.op = header.op;
     node.has_priority = (header.flags & protocol::kGraphNodePriority) != 0;
-    const NodesResult each = read_command(session, command, &node);
+    const NodesResult each = read_command(session, command, source, &node);
     if (each == NodesResult::kMalformed) return each;
     if (each == NodesResult::kStale) result = each;
+    if (update && node.body_nodes != graph->nodes[number].body_nodes)
+      return NodesResult::kMalformed;
     changed->push_back(number);
     nodes.push_back(std::move(node));
     node = {};
   }
   if (reader.damaged() || nodes.size() != count) return NodesResult::kMalformed;
+  if (!update && !find_regions(nodes, &graph->region)) return NodesResult::kMalformed;
   if (result != NodesResult::kGood) return result;
   for (GraphNode& each : nodes) {
     if (each.event != nullptr) each.event->in_graph = true;

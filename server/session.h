@@ -118,6 +118,7 @@ class Session {
   // Answers that there is no memory for it; the guest may make room and try again. (share.cc)
   bool keep_fetched(const Record& record, uint64_t number, std::unique_ptr<Fetched> fetched);
   HandleTable<GraphEntry>& graphs() { return graphs_; }
+  HandleTable<GraphSourceEntry>& graph_sources() { return graph_sources_; }
 
   // --- work for streams (work.cc)
   // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
@@ -166,6 +167,7 @@ class Session {
     std::vector<LanePoint> lanes;
     ArrayRemains arrays;
     std::vector<std::unique_ptr<GraphEntry>> graphs;
+    std::vector<std::unique_ptr<GraphSourceEntry>> graph_sources;
   };
   Remains take_from(Context* context);
   // Thread-safe; the context is current.
@@ -259,6 +261,7 @@ class Session {
   Shares own_shares_;
   FetchedTable fetched_;
   HandleTable<GraphEntry> graphs_;
+  HandleTable<GraphSourceEntry> graph_sources_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;

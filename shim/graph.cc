@@ -8,6 +8,7 @@
 #include "shim/capture_hooks.h"
 #include "shim/graph_commands.h"
 #include "shim/graph_exec.h"
+#include "shim/graph_source.h"
 #include "shim/memory_operation.h"
 #include "shim/module_table.h"
 
@@ -141,6 +142,35 @@ class GraphBackend final : public graph::Backend {
       r = session->memory().allocate(bytes, context->id, &place);
     *address = place;
     return r;
+  }
+
+  CUresult make_conditional(std::shared_ptr<graph::ConditionalSource>* source,
+                            graph::Conditional* conditional) override {
+    Session* session;
+    Context* context;
+    if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
+    if (CUresult r = find_context(*session, conditional->context, &context); r != CUDA_SUCCESS)
+      return r;
+    return shim::make_conditional(session, context, source, conditional);
+  }
+
+  bool reached_by_device(const graph::CopyPayload& copy) override {
+    Session* session;
+    Context* context;
+    Place to, from;
+    RectCopy rect;
+    if (shim::enter(&session) != CUDA_SUCCESS ||
+        find_context(*session, copy.context, &context) != CUDA_SUCCESS ||
+        to_rect(&copy.params, pitch_max(*session, *context), &rect) != CUDA_SUCCESS) {
+      return false;
+    }
+    const PlaceScope scope{context, context};
+    const auto reached = [](const Place& place) {
+      return place.kind == Place::kDevice || place.kind == Place::kInPlace;
+    };
+    return locate(*session, scope, rect, rect.to, &to) == CUDA_SUCCESS &&
+           locate(*session, scope, rect, rect.from, &from) == CUDA_SUCCESS && reached(to) &&
+           reached(from);
   }
 
   // Used again only when what was launched is past.

@@ -16,11 +16,25 @@ struct Target {
   Session& session;
   Context* context;
   const graph::Step& step;
-  const GraphStaging& staging;
+  const std::vector<graph::Region>& regions;
+  uint32_t number;
+  GraphStaging& staging;
   bool node_priority;
   protocol::GraphNodeHeader* header;
   std::vector<std::byte>* command;
-  uint64_t* function;
+  std::vector<GraphFunction>* functions;
+
+  // Names a function of the graph's; 0: there is no memory for it.
+  uint64_t name(CUhostFn called, void* user) const {
+    HostFunction function;
+    function.function = called;
+    function.user = user;
+    function.context = context;
+    function.repeated = true;
+    const uint64_t id = session.host_calls().add(&session, function);
+    if (id != 0) functions->push_back({number, id});
+    return id;
+  }
 
   template <typename Args>
   void put(Op op, const Args& args, std::span<const std::byte> behind = {}) {
@@ -63,9 +77,19 @@ CUresult write(Target to, const graph::CopyPayload& copy) {
   if (r == CUDA_SUCCESS) r = locate(to.session, scope, rect, rect.to, &target);
   if (r == CUDA_SUCCESS) r = locate(to.session, scope, rect, rect.from, &source);
   if (r != CUDA_SUCCESS) return r;
-  to.staging.redirect(&target);
-  to.staging.redirect(&source);
-  to.put(Op::kRectCopy, copy_args(target.end, source.end, rect));
+  StagedCopy* const out = to.staging.redirect(rect, rect.to, &target);
+  StagedCopy* const in = to.staging.redirect(rect, rect.from, &source);
+  const wire::RectCopyArgs args = copy_args(target.end, source.end, rect);
+  if (in == nullptr && out == nullptr) {
+    to.put(Op::kRectCopy, args);
+    return CUDA_SUCCESS;
+  }
+  protocol::GraphCopyCalls calls;
+  if (in != nullptr && (calls.before = to.name(StagedCopy::run, in)) == 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  if (out != nullptr && (calls.after = to.name(StagedCopy::run, out)) == 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  to.put(Op::kRectCopy, args, std::as_bytes(std::span(&calls, 1)));
   return CUDA_SUCCESS;
 }
 
@@ -113,16 +137,24 @@ CUresult write(Target to, const graph::OperationsPayload& payload) {
 }
 
 CUresult write(Target to, const graph::HostPayload& host) {
-  HostFunction function;
-  function.function = host.params.fn;
-  function.user = host.params.userData;
-  function.context = to.context;
-  function.repeated = true;
   wire::HostFunctionArgs args;
-  args.call = to.session.host_calls().add(&to.session, function);
+  args.call = to.name(host.params.fn, host.params.userData);
   if (args.call == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  *to.function = args.call;
   to.put(Op::kHostFunction, args);
+  return CUDA_SUCCESS;
+}
+
+CUresult write(Target to, const graph::ConditionalPayload& payload) {
+  protocol::GraphConditionalNode node;
+  node.handle = payload.conditional->handle;
+  node.type = static_cast<uint32_t>(payload.type);
+  node.bodies = static_cast<uint32_t>(to.step.bodies.size());
+  std::vector<uint32_t> counts;
+  for (const uint32_t body : to.step.bodies) {
+    const graph::Region& region = to.regions[body];
+    counts.push_back(region.end - region.first);
+  }
+  to.put(Op::kGraphConditional, node, std::as_bytes(std::span(counts)));
   return CUDA_SUCCESS;
 }
 
@@ -135,13 +167,14 @@ CUresult write(const Target&, const Other&) {
 
 }  // namespace
 
-CUresult graph_command(Session& session, Context* context, const graph::Step& step,
-                       const GraphStaging& staging, bool node_priority,
-                       protocol::GraphNodeHeader* header, std::vector<std::byte>* command,
-                       uint64_t* function) {
+CUresult graph_command(Session& session, Context* context, const graph::Plan& plan, uint32_t number,
+                       GraphStaging& staging, bool node_priority, protocol::GraphNodeHeader* header,
+                       std::vector<std::byte>* command, std::vector<GraphFunction>* functions) {
+  const graph::Step& step = plan.steps[number];
   const graph::Payload* work = step.work();
   if (work == nullptr) return CUDA_SUCCESS;
-  const Target target{session, context, step, staging, node_priority, header, command, function};
+  const Target target{session, context,       step,   plan.regions, number,
+                      staging, node_priority, header, command,      functions};
   return std::visit([&](const auto& payload) { return write(target, payload); }, *work);
 }
 

@@ -12,12 +12,18 @@
 
 namespace vgpu::shim {
 
+// A function that the worker calls for a step, by its name there.
+struct GraphFunction {
+  uint32_t step = 0;
+  uint64_t name = 0;
+};
+
 // Fills in the command of a step, and what the header says of it. What it needs must still exist.
-// A host function gets a name, which is put into `function`.
-CUresult graph_command(Session& session, Context* context, const graph::Step& step,
-                       const GraphStaging& staging, bool node_priority,
-                       protocol::GraphNodeHeader* header, std::vector<std::byte>* command,
-                       uint64_t* function);
+// A host function gets a name, which is added to `functions`; so do those that move ordinary memory
+// for a copy.
+CUresult graph_command(Session& session, Context* context, const graph::Plan& plan, uint32_t number,
+                       GraphStaging& staging, bool node_priority, protocol::GraphNodeHeader* header,
+                       std::vector<std::byte>* command, std::vector<GraphFunction>* functions);
 
 // The function that a kernel node runs: a CUfunction of `context`, or a CUkernel. INVALID_HANDLE.
 CUresult find_node_function(Session& session, const Context* context,

@@ -9,6 +9,7 @@
 #include "op.h"
 #include "protocol/wire/graph_nodes.h"
 #include "shim/graph_commands.h"
+#include "shim/graph_source.h"
 #include "shim/staging.h"
 
 namespace vgpu::shim {
@@ -17,8 +18,9 @@ namespace vgpu::shim {
 static_assert(sizeof(protocol::RecordHeader) + sizeof(wire::GraphLaunchArgs) <= 128);
 
 GraphExec::~GraphExec() {
-  if (!functions_.empty()) wait();  // what was launched still calls them
-  for (const auto& [step, id] : functions_) session_->host_calls().remove(id);
+  // What was launched still calls them; and of the graph there is only one at a time.
+  if (!functions_.empty() || plan_.has_conditionals()) wait();
+  for (const GraphFunction& function : functions_) session_->host_calls().remove(function.name);
   for (const uint64_t id : replaced_) session_->host_calls().remove(id);
   if (session_->state() != CUDA_SUCCESS) return;
   const bool there = alive();
@@ -36,17 +38,14 @@ bool GraphExec::alive() const {
 }
 
 CUresult GraphExec::encode(uint32_t number, bool edges, std::vector<std::byte>* out, Names* names) {
-  const graph::Step& step = plan_.steps[number];
   protocol::GraphNodeHeader header;
   header.number = number;
   std::vector<std::byte> command;
-  uint64_t function = 0;
-  const CUresult r = graph_command(*session_, context_, step, staging_, node_priority_, &header,
-                                   &command, &function);
+  const CUresult r = graph_command(*session_, context_, plan_, number, staging_, node_priority_,
+                                   &header, &command, names);
   if (r != CUDA_SUCCESS) return r;
-  if (function != 0) names->emplace(number, function);
   std::span<const uint32_t> before;
-  if (edges) before = step.before;
+  if (edges) before = plan_.steps[number].before;
   protocol::append_graph_node(out, header, before, command);
   return CUDA_SUCCESS;
 }
@@ -61,27 +60,32 @@ CUresult GraphExec::send(const std::vector<uint32_t>& steps, bool edges, uint64_
   if (r == CUDA_SUCCESS && !bytes.empty())
     r = stage_image(*session_, context_, *upload, bytes.data(), bytes.size());
   if (r == CUDA_SUCCESS) {
-    take_names(names);
+    take_names(steps, names);
   } else {
-    for (const auto& [step, id] : names) session_->host_calls().remove(id);
+    for (const GraphFunction& each : names) session_->host_calls().remove(each.name);
   }
   return r;
 }
 
 // Names that were replaced go once the launches are past that may call them.
-void GraphExec::take_names(const Names& names) {
+void GraphExec::take_names(std::vector<uint32_t> steps, const Names& names) {
   constexpr size_t kReplacedMax = 256;
   if (replaced_.size() >= kReplacedMax) {
     wait();
-    for (const uint64_t id : replaced_) session_->host_calls().remove(id);
-    replaced_.clear();
+    forget_replaced();
   }
-  for (const auto& [step, id] : names) {
-    const auto [entry, fresh] = functions_.emplace(step, id);
-    if (fresh) continue;
-    replaced_.push_back(entry->second);
-    entry->second = id;
-  }
+  std::sort(steps.begin(), steps.end());
+  std::erase_if(functions_, [&](const GraphFunction& each) {
+    const bool again = std::binary_search(steps.begin(), steps.end(), each.step);
+    if (again) replaced_.push_back(each.name);
+    return again;
+  });
+  functions_.insert(functions_.end(), names.begin(), names.end());
+}
+
+void GraphExec::forget_replaced() {
+  for (const uint64_t id : replaced_) session_->host_calls().remove(id);
+  replaced_.clear();
 }
 
 void GraphExec::find_events() {
@@ -100,6 +104,7 @@ CUresult GraphExec::instantiate(uint64_t flags) {
   wire::GraphInstantiateArgs args;
   args.graph = id_;
   args.nodes = static_cast<uint32_t>(steps.size());
+  args.source = source_of(plan_);
   args.flags = static_cast<uint32_t>(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   if (CUresult r = send(steps, true, &args.upload); r != CUDA_SUCCESS) return r;
   const CUresult r = session_->call(context_, Op::kGraphInstantiate, args);
@@ -108,8 +113,6 @@ CUresult GraphExec::instantiate(uint64_t flags) {
   return r;
 }
 
-// Work that reads ordinary memory finds it as it is now, as if the device had read it at once; what
-// it writes there is there when this returns.
 CUresult GraphExec::launch(CUstream handle) {
   Session* session;
   Context* current;
@@ -119,10 +122,6 @@ CUresult GraphExec::launch(CUstream handle) {
     return r;
   if (!alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // what the graph was made of is gone
   if (current != context_) return CUDA_ERROR_NOT_SUPPORTED;
-  if (staging_.reads() || staging_.writes()) {
-    wait();  // the block still serves the launch before
-    if (staging_.reads()) staging_.fill();
-  }
   wire::GraphLaunchArgs args;
   args.graph = id_;
   args.stream = stream.id;
@@ -140,18 +139,17 @@ CUresult GraphExec::launch(CUstream handle) {
   }
   last_stream_ = stream;
   last_launch_ = number;
-  if (!staging_.writes()) return CUDA_SUCCESS;
-  const CUresult r = synchronize_stream(*session, context_, stream);
-  if (r == CUDA_SUCCESS) staging_.empty();
-  return r;
+  return CUDA_SUCCESS;
 }
 
 CUresult GraphExec::update(const std::vector<uint32_t>& changed) {
   if (!alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (plan_.has_conditionals()) wait();  // the worker may have to make it again: see ~GraphExec
   std::vector<uint32_t> steps = changed;
   const bool copies = std::any_of(steps.begin(), steps.end(), [&](uint32_t step) {
     return plan_.steps[step].node->type == CU_GRAPH_NODE_TYPE_MEMCPY;
   });
+  const size_t staged = staging_.redirected();
   if (copies) {  // everything may have another place in the block, or a block for the first time
     wait();
     if (CUresult r = staging_.prepare(*session_, context_, plan_); r != CUDA_SUCCESS) return r;
@@ -164,10 +162,16 @@ CUresult GraphExec::update(const std::vector<uint32_t>& changed) {
   }
   wire::GraphUpdateArgs args;
   args.graph = id_;
+  args.source = source_of(plan_);
   args.nodes = static_cast<uint32_t>(steps.size());
   if (CUresult r = send(steps, false, &args.upload); r != CUDA_SUCCESS) return r;
   find_events();
-  return session_->post(context_, Op::kGraphUpdate, args) != 0 ? CUDA_SUCCESS : session_->lost();
+  if (session_->post(context_, Op::kGraphUpdate, args) == 0) return session_->lost();
+  if (copies) {  // all were sent again, and none is on its way
+    forget_replaced();
+    staging_.forget(staged);
+  }
+  return CUDA_SUCCESS;
 }
 
 void GraphExec::wait() {

@@ -3,11 +3,11 @@
 #ifndef VGPU_SHIM_GRAPH_EXEC_H_
 #define VGPU_SHIM_GRAPH_EXEC_H_
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "api/graph/backend.h"
+#include "shim/graph_commands.h"
 #include "shim/graph_staging.h"
 #include "shim/process.h"
 #include "shim/stream_table.h"
@@ -33,13 +33,15 @@ class GraphExec : public graph::ExecBackend {
   void wait() override;
 
  private:
-  using Names = std::map<uint32_t, uint64_t>;  // of host functions, by their steps
+  using Names = std::vector<GraphFunction>;
 
   bool alive() const;
   // Sends the steps as an upload; its name.
   CUresult send(const std::vector<uint32_t>& steps, bool edges, uint64_t* upload);
   CUresult encode(uint32_t step, bool edges, std::vector<std::byte>* out, Names* names);
-  void take_names(const Names& names);
+  // Those of these steps take the place of earlier ones.
+  void take_names(std::vector<uint32_t> steps, const Names& names);
+  void forget_replaced();
   void find_events();
 
   Session* const session_;

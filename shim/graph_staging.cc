@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/graph/backend.h"
 #include "shim/host_block.h"
 
 namespace vgpu::shim {
@@ -16,8 +17,6 @@ constexpr uint64_t kRangeStep = 64;  // ranges begin at lines, as the copies lik
 
 CUresult GraphStaging::prepare(Session& session, Context* context, const graph::Plan& plan) {
   ranges_.clear();
-  in_.clear();
-  out_.clear();
   const PlaceScope scope{context, context};
   for (const graph::Step& step : plan.steps) {
     const graph::Payload* work = step.work();
@@ -31,10 +30,10 @@ CUresult GraphStaging::prepare(Session& session, Context* context, const graph::
       if (r != CUDA_SUCCESS) return r;
       if (place.kind != Place::kHost) continue;
       ranges_.push_back({side->address, side->address + rect.span(*side)});
-      (side == &rect.to ? out_ : in_).push_back({*side, rect.width, rect.height, rect.depth});
     }
   }
   if (ranges_.empty()) return CUDA_SUCCESS;
+  if (const CUresult r = graph::backend().check_host(); r != CUDA_SUCCESS) return r;
   merge();
   const Range& last = ranges_.back();
   const uint64_t bytes = last.place + (last.end - last.begin);
@@ -73,23 +72,24 @@ uint64_t GraphStaging::moved(uint64_t address) const {
   return block_.address + range->place + (address - range->begin);
 }
 
-void GraphStaging::redirect(Place* place) const {
-  if (place->kind != Place::kHost) return;
+StagedCopy* GraphStaging::redirect(const RectCopy& rect, const RectSide& side, Place* place) {
+  if (place->kind != Place::kHost) return nullptr;
   place->kind = Place::kInPlace;
   place->end.kind = RectEnd::kHost;
   place->end.memory = moved(place->end.memory);
+  copies_.push_back(
+      {side, moved(side.address), rect.width, rect.height, rect.depth, &side == &rect.from});
+  return &copies_.back();
 }
 
-void GraphStaging::move(const std::vector<Box>& boxes, bool to_block) const {
-  for (const Box& box : boxes) {
-    const uint64_t block = moved(box.side.address);
-    for (uint64_t z = 0; z < box.depth; ++z) {
-      for (uint64_t y = 0; y < box.height; ++y) {
-        const uint64_t offset = z * box.side.slice + y * box.side.pitch;
-        auto* const ours = reinterpret_cast<void*>(block + offset);
-        auto* const theirs = reinterpret_cast<void*>(box.side.address + offset);
-        std::memcpy(to_block ? ours : theirs, to_block ? theirs : ours, box.width);
-      }
+void CUDA_CB StagedCopy::run(void* self) {
+  const auto& copy = *static_cast<const StagedCopy*>(self);
+  for (uint64_t z = 0; z < copy.depth; ++z) {
+    for (uint64_t y = 0; y < copy.height; ++y) {
+      const uint64_t offset = z * copy.side.slice + y * copy.side.pitch;
+      auto* const ours = reinterpret_cast<void*>(copy.block + offset);
+      auto* const theirs = reinterpret_cast<void*>(copy.side.address + offset);
+      std::memcpy(copy.to_block ? ours : theirs, copy.to_block ? theirs : ours, copy.width);
     }
   }
 }

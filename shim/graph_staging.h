@@ -1,8 +1,9 @@
 // Ordinary host memory that a graph copies from and to: the worker sees a block of its own, which
-// is filled before each launch and emptied after it. SPDX-License-Identifier: Apache-2.0
+// functions around the copies fill and empty. SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SHIM_GRAPH_STAGING_H_
 #define VGPU_SHIM_GRAPH_STAGING_H_
 
+#include <deque>
 #include <vector>
 
 #include "api/graph/plan.h"
@@ -11,8 +12,17 @@
 
 namespace vgpu::shim {
 
-// Ranges that overlap share their place in the block, so that what one node writes another can
-// read. Used under the graph's lock.
+// One end of a copy in ordinary memory, and where in the block it is.
+struct StagedCopy {
+  RectSide side;
+  uint64_t block = 0;
+  uint64_t width = 0, height = 0, depth = 0;
+  bool to_block = false;
+  // As a host function of the stream's, with the StagedCopy.
+  static void CUDA_CB run(void* self);
+};
+
+// Ranges that overlap share their place in the block. Used under the graph's lock.
 class GraphStaging {
  public:
   GraphStaging() = default;
@@ -22,12 +32,14 @@ class GraphStaging {
   // Finds what the plan's copies need and makes the block. NOT_SUPPORTED when the worker cannot
   // have one.
   CUresult prepare(Session& session, Context* context, const graph::Plan& plan);
-  // The end of a copy in ordinary memory, moved into the block.
-  void redirect(Place* place) const;
-  bool reads() const { return !in_.empty(); }
-  bool writes() const { return !out_.empty(); }
-  void fill() const { move(in_, true); }
-  void empty() const { move(out_, false); }
+  // The end of a copy in ordinary memory, moved into the block; what has to be done for it, which
+  // stays until forget(). nullptr: it is none.
+  StagedCopy* redirect(const RectCopy& rect, const RectSide& side, Place* place);
+  size_t redirected() const { return copies_.size(); }
+  // The first `count` that redirect() has given out are used no more.
+  void forget(size_t count) {
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(count));
+  }
   // Gives the block back, behind the work of `context`; null when that is gone with all its work.
   void release(Session& session, Context* context);
 
@@ -35,16 +47,11 @@ class GraphStaging {
   struct Range {
     uint64_t begin = 0, end = 0, place = 0;
   };
-  struct Box {
-    RectSide side;
-    uint64_t width = 0, height = 0, depth = 0;
-  };
   void merge();
-  void move(const std::vector<Box>& boxes, bool to_block) const;
   uint64_t moved(uint64_t address) const;
 
   std::vector<Range> ranges_;  // in order, apart
-  std::vector<Box> in_, out_;
+  std::deque<StagedCopy> copies_;
   HostBlock block_;
 };
 

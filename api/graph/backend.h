@@ -54,6 +54,12 @@ class Backend {
   // Memory of allocation nodes. What is given back may still be used by what was launched.
   virtual CUresult allocate(CUcontext context, size_t bytes, CUdeviceptr* address) = 0;
   virtual void release(CUcontext context, CUdeviceptr address) = 0;
+  // A handle for conditional nodes: fills in conditional->handle and its source, which is the
+  // graph's; a null one is made. The context is the current one.
+  virtual CUresult make_conditional(std::shared_ptr<ConditionalSource>* source,
+                                    Conditional* conditional) = 0;
+  // Whether both ends of a copy are memory that the device reaches itself.
+  virtual bool reached_by_device(const CopyPayload& copy) = 0;
   virtual std::string kernel_name(const KernelPayload& kernel) = 0;
 
   // `id` names it as long as it exists.

@@ -148,11 +148,11 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle, const CUgr
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   Model& model = Model::instance();
   std::lock_guard lock(model.mutex);
-  const std::shared_ptr<Graph>* graph = model.graphs.find(model.id(handle));
+  Graph* graph = model.find_graph(handle);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Edge> edges;
-  const CUresult r = graph::read_edges(**graph, before, data, count, &edges);
-  return r == CUDA_SUCCESS ? begin(key, *graph, mode, edges) : r;
+  const CUresult r = graph::read_edges(*graph, before, data, count, &edges);
+  return r == CUDA_SUCCESS ? begin(key, graph->shared_from_this(), mode, edges) : r;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {

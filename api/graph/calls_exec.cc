@@ -44,8 +44,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, uint64_t flags, CUgraphNod
 
 // The attributes of a kernel are not part of its parameters: they stay.
 CUresult set_params(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams& params) {
-  if (params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!graph::parameters_may_change(params.type)) return CUDA_ERROR_NOT_SUPPORTED;
   return with_exec(handle, [&](Exec& exec) {
     Payload payload;
     if (const CUresult r = graph::read_params(params, &payload); r != CUDA_SUCCESS) return r;

@@ -84,8 +84,7 @@ CUresult add_if(CUgraphNode* out, CUgraph handle, const CUgraphNode* before, siz
 }
 
 CUresult change(CUgraphNode node, const CUgraphNodeParams& params) {
-  if (params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!graph::parameters_may_change(params.type)) return CUDA_ERROR_NOT_SUPPORTED;
   Payload payload;
   if (const CUresult r = graph::read_params(params, &payload); r != CUDA_SUCCESS) return r;
   return graph::change_node(node, params.type, std::move(payload));
@@ -126,10 +125,14 @@ CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph handle, const CUgraphNode* 
   Payload payload;
   if (const CUresult r = graph::read_params(*params, &payload); r != CUDA_SUCCESS) return r;
   const auto* alloc = std::get_if<graph::AllocPayload>(&payload);
+  auto* conditional = std::get_if<graph::ConditionalPayload>(&payload);
   const CUdeviceptr address = alloc == nullptr ? 0 : alloc->params.dptr;
+  CUgraph* const bodies = conditional == nullptr ? nullptr : conditional->shown.data();
   const CUresult r =
       graph::create_node(out, handle, before, data, count, params->type, std::move(payload));
-  if (r == CUDA_SUCCESS && address != 0) params->alloc.dptr = address;
+  if (r != CUDA_SUCCESS) return r;
+  if (address != 0) params->alloc.dptr = address;
+  if (bodies != nullptr) params->conditional.phGraph_out = bodies;  // the node's from now on
   return r;
 }
 

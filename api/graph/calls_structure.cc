@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/graph/backend.h"
+#include "api/graph/conditional.h"
 #include "api/graph/dot.h"
 #include "api/graph/exec.h"
 #include "api/graph/memory.h"
@@ -140,7 +141,8 @@ CUresult cuGraphDestroy(CUgraph handle) {
 CUresult cuGraphClone(CUgraph* out, CUgraph original) {
   if (out == nullptr) return graph::wrong_argument();
   return with_graph(original, [&](Graph& found) {
-    if (graph::has_memory_nodes(found)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (graph::has_memory_nodes(found) || graph::has_conditionals(found))
+      return CUDA_ERROR_NOT_SUPPORTED;
     std::shared_ptr<Graph> copy = graph::clone(found);
     return copy == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : publish(std::move(copy), out);
   });

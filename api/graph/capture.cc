@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/graph/capture_state.h"
+#include "api/graph/conditional.h"
 #include "api/graph/exec.h"
 #include "api/graph/memory.h"
 
@@ -232,7 +233,7 @@ std::optional<CUresult> capture_graph(const StreamKey& stream, CUgraphExec handl
   return capture(stream, CU_GRAPH_NODE_TYPE_GRAPH, ChildPayload(), [&](ChildPayload* child) {
     const std::shared_ptr<Exec> exec = Model::instance().find_exec(handle);
     if (exec == nullptr || exec->graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (exec->has_memory) return CUDA_ERROR_NOT_SUPPORTED;
+    if (exec->has_memory || has_conditionals(*exec->graph)) return CUDA_ERROR_NOT_SUPPORTED;
     child->graph = clone_child(*exec->graph);
     return child->graph == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   });

@@ -18,6 +18,8 @@ constexpr const char* kKinds[] = {
     "EVENT_WAIT",   "EVENT_RECORD", "EXT_SEMAS_SIGNAL", "EXT_SEMAS_WAIT", "MEM_ALLOC", "MEM_FREE",
     "BATCH_MEM_OP", "CONDITIONAL"};
 
+constexpr const char* kConditionalTypes[] = {"IF", "WHILE", "SWITCH"};
+
 [[gnu::format(printf, 2, 3)]] void append(std::string* text, const char* format, ...) {
   char line[512];
   va_list arguments;
@@ -114,6 +116,13 @@ struct Writer {
       append(&text, "\\n0x%llx", free.address);
   }
 
+  void label(const ConditionalPayload& node) {
+    if (!wants(CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS)) return;
+    append(&text, "\\n%s of %zu, handle 0x%llx", kConditionalTypes[node.type], node.bodies.size(),
+           static_cast<unsigned long long>(node.conditional->handle));
+    if (node.conditional->assigns) append(&text, ", begins as %u", node.conditional->value);
+  }
+
   void label(const ChildPayload&) {}
   void label(const EmptyPayload&) {}
 
@@ -129,11 +138,15 @@ struct Writer {
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
         append(&text, "\\nnode %p", static_cast<void*>(Model::instance().handle_of(*node)));
       text += "\"];\n";
-      if (const auto* child = std::get_if<ChildPayload>(&node->payload)) {
-        append(&text, "subgraph \"cluster_%s\" {\nlabel=\"%s\";\n", name.c_str(), name.c_str());
-        write(*child->graph, name);
+      size_t inside = 0;
+      each_inner(node->payload, [&](auto& inner) {
+        std::string part = name;  // of a conditional node there are several
+        if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+          part += "_body_" + std::to_string(inside++);
+        append(&text, "subgraph \"cluster_%s\" {\nlabel=\"%s\";\n", part.c_str(), part.c_str());
+        write(*inner, part);
         text += "}\n";
-      }
+      });
     }
     for (const auto& node : graph.nodes) {
       for (const Edge& edge : node->before)

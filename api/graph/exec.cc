@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/graph/exec.h"
 
-#include "api/graph/memory.h"
-
 #include <cstring>
+
+#include "api/graph/conditional.h"
+#include "api/graph/memory.h"
 
 namespace vgpu::graph {
 namespace {
@@ -14,14 +15,20 @@ constexpr uint64_t kFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
 // A copy of the graph and its plan, under the model's lock.
-CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphInstantiateResult* why) {
+CUresult take_copy(Model& model, CUgraph handle, Exec* exec, CUgraphNode* error_node,
+                   CUgraphInstantiateResult* why) {
   Graph* graph = model.find_graph(handle);
   if (graph == nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = check_conditionals(*graph, error_node, why); r != CUDA_SUCCESS) return r;
   exec->graph = clone(*graph);
   if (exec->graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   exec->has_memory = has_memory_nodes(*graph);
   if (const CUresult r = claim_memory(graph); r != CUDA_SUCCESS) return r;
-  if (exec->plan.make(*exec->graph)) return CUDA_SUCCESS;
+  if (exec->plan.make(*exec->graph)) {
+    exec->source = graph->conditional_source;
+    if (exec->source != nullptr) exec->source->instantiated = true;
+    return CUDA_SUCCESS;
+  }
   disclaim_memory(*exec->graph);
   *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   return CUDA_ERROR_INVALID_VALUE;
@@ -42,11 +49,19 @@ CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNo
   exec->flags = flags;
   {
     std::lock_guard lock(model.mutex);
-    if (const CUresult r = take_copy(model, handle, exec.get(), why); r != CUDA_SUCCESS) return r;
-    exec->id = model.execs.insert(exec);
-    if (exec->id == 0) {
-      disclaim_memory(*exec->graph);
-      return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = take_copy(model, handle, exec.get(), error_node, why);
+    if (r == CUDA_SUCCESS) {
+      exec->id = model.execs.insert(exec);
+      if (exec->id == 0) {
+        disclaim_memory(*exec->graph);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+      }
+    }
+    if (r != CUDA_SUCCESS) {  // a graph ends under the lock
+      if (exec->source != nullptr) exec->source->instantiated = false;
+      exec->graph.reset();
+      exec->source.reset();
+      return r;
     }
   }
   // Nobody has the handle yet, so nobody launches it.
@@ -54,6 +69,8 @@ CUresult instantiate(CUgraph handle, uint64_t flags, CUgraphExec* out, CUgraphNo
   if (made != CUDA_SUCCESS) {
     std::lock_guard lock(model.mutex);
     disclaim_memory(*exec->graph);
+    if (exec->source != nullptr) exec->source->instantiated = false;
+    exec->source.reset();
     model.execs.remove(exec->id);
     exec->graph.reset();
     return made;
@@ -79,6 +96,8 @@ CUresult destroy_exec(CUgraphExec handle) {
   std::lock_guard lock(model.mutex);
   model.execs.remove(exec->id);
   disclaim_memory(*exec->graph);
+  if (exec->source != nullptr) exec->source->instantiated = false;
+  exec->source.reset();
   exec->graph.reset();
   exec->plan = {};
   return CUDA_SUCCESS;
@@ -86,16 +105,14 @@ CUresult destroy_exec(CUgraphExec handle) {
 
 namespace {
 
-const Graph* find_original(const Graph& graph, uint64_t id, Node** found) {
+void find_original(const Graph& graph, uint64_t id, Node** found) {
   for (const auto& node : graph.nodes) {
-    if (node->original == id) {
-      *found = node.get();
-      return &graph;
-    }
-    const auto* child = std::get_if<ChildPayload>(&node->payload);
-    if (child != nullptr && find_original(*child->graph, id, found) != nullptr) return &graph;
+    if (*found != nullptr) return;
+    if (node->original == id) *found = node.get();
+    each_inner(node->payload, [&](auto& inner) {
+      if (*found == nullptr) find_original(*inner, id, found);
+    });
   }
-  return nullptr;
 }
 
 }  // namespace
@@ -104,7 +121,7 @@ Node* node_in(const Exec& exec, CUgraphNode handle) {
   const Node* node = Model::instance().find_node(handle);
   Node* found = nullptr;
   if (node == nullptr || exec.graph == nullptr) return nullptr;
-  (void)find_original(*exec.graph, node->id, &found);
+  find_original(*exec.graph, node->id, &found);
   return found;
 }
 
@@ -122,8 +139,10 @@ CUresult set_payload(Exec& exec, CUgraphNode handle, CUgraphNodeType type, Paylo
     }
     if (auto* kernel = std::get_if<KernelPayload>(&payload))  // attributes are set apart
       kernel->attributes = std::get<KernelPayload>(node->payload).attributes;
-    if (compare_payloads(node->payload, payload) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+    if (compare_payloads(node->payload, payload) != CU_GRAPH_EXEC_UPDATE_SUCCESS ||
+        !allowed(*node->graph, payload)) {
       return CUDA_ERROR_INVALID_VALUE;
+    }
     node->payload = std::move(payload);
     changed.push_back(exec.plan.place.at(node));
   }

@@ -18,8 +18,9 @@ struct Exec {
   uint64_t flags = 0;
   std::shared_ptr<Graph> graph;
   Plan plan;
-  bool has_memory = false;  // nodes that allocate or free; does not change
-  std::mutex mutex;         // taken before the model's; guards the rest
+  bool has_memory = false;                    // nodes that allocate or free; does not change
+  std::shared_ptr<ConditionalSource> source;  // of the graph that it was made from; or null
+  std::mutex mutex;                           // taken before the model's; guards the rest
   std::unique_ptr<ExecBackend> back;
 };
 

@@ -66,6 +66,28 @@ struct ChildPayload {
   std::shared_ptr<Graph> graph;
 };
 
+// What a back end keeps for the conditional handles of one graph; their life is its own.
+struct ConditionalSource {
+  virtual ~ConditionalSource() = default;
+  bool instantiated = false;  // under the model's lock: an executable graph was made of that graph
+};
+
+// A conditional handle. Nodes of the graph, and of executable graphs made from it, share it.
+struct Conditional {
+  uint64_t handle = 0;  // as kernels know it: the driver's own
+  CUcontext context = nullptr;
+  unsigned value = 0;    // at the beginning of each launch, if `assigns`
+  bool assigns = false;  // else the value is what it was
+  std::shared_ptr<ConditionalSource> source;
+};
+
+struct ConditionalPayload {
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::shared_ptr<const Conditional> conditional;
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::vector<CUgraph> shown;  // their handles, as the program has them
+};
+
 struct OperationsPayload {  // writes of values and waits for them
   CUcontext context = nullptr;
   unsigned flags = 0;
@@ -87,7 +109,19 @@ struct EmptyPayload {};
 
 using Payload =
     std::variant<EmptyPayload, KernelPayload, CopyPayload, FillPayload, HostPayload, EventPayload,
-                 ChildPayload, OperationsPayload, AllocPayload, FreePayload>;
+                 ChildPayload, OperationsPayload, AllocPayload, FreePayload, ConditionalPayload>;
+
+// Graphs inside of other graphs: so many at most, one in the other.
+inline constexpr int kNestingMax = 64;
+
+// Calls `use` with every graph inside of a node.
+template <typename P, typename Use>
+void each_inner(P& payload, Use use) {
+  if (auto* child = std::get_if<ChildPayload>(&payload)) use(child->graph);
+  if (auto* conditional = std::get_if<ConditionalPayload>(&payload)) {
+    for (auto& body : conditional->bodies) use(body);
+  }
+}
 
 struct Edge {
   Node* node = nullptr;
@@ -106,7 +140,7 @@ struct Node {
 };
 
 // Owned by its handle, by its parent's node or by an executable graph. All under the model's lock.
-struct Graph {
+struct Graph : std::enable_shared_from_this<Graph> {
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -120,6 +154,9 @@ struct Graph {
   std::map<uint64_t, uint64_t> user_objects;  // references held, by handle
   std::set<CUdeviceptr> frees;                // what nodes of it free
   bool instantiated = false;                  // and allocates or frees: once at a time
+  // Of a graph that is in no other: conditional handles, for nodes here and further inside.
+  std::shared_ptr<ConditionalSource> conditional_source;
+  std::vector<std::shared_ptr<const Conditional>> conditionals;
 };
 
 // --- structure; the model's lock is held
@@ -138,6 +175,8 @@ std::shared_ptr<Graph> clone(const Graph& graph);
 std::shared_ptr<Graph> clone_child(const Graph& graph);
 // Whether it, or a graph inside of it, has references to user objects.
 bool holds_user_objects(const Graph& graph);
+// The graph that this one is in at last.
+Graph& outermost(Graph& graph);
 // Whether `node`, or one that it depends on, is `sought`, for all of `sought`.
 bool all_reached(const std::vector<Node*>& from, const std::vector<Node*>& sought);
 

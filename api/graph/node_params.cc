@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/graph/backend.h"
+#include "api/graph/conditional.h"
 #include "api/graph/memory.h"
 #include "api/graph/model.h"
 
@@ -19,7 +20,7 @@ CUresult read_child(const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Payload* payload
   std::lock_guard lock(model.mutex);
   const Graph* graph = model.find_graph(params.graph);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_memory_nodes(*graph) || has_conditionals(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   ChildPayload child{clone_child(*graph)};
   if (child.graph == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *payload = std::move(child);
@@ -102,13 +103,19 @@ CUresult read_params(const CUgraphNodeParams& params, Payload* payload) {
     }
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return read_free(params.free.dptr, payload);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return read_conditional(params.conditional, current, payload);
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return CUDA_ERROR_NOT_SUPPORTED;
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+}
+
+bool parameters_may_change(CUgraphNodeType type) {
+  return type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && type != CU_GRAPH_NODE_TYPE_MEM_FREE &&
+         type != CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
 // Ports and programmatic edges are for kernels only. They allow a start before the end of what
@@ -138,11 +145,13 @@ CUresult read_edges(const Graph& graph, const CUgraphNode* nodes, const CUgraphE
   return CUDA_SUCCESS;
 }
 
-CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
-                     const CUgraphEdgeData* data, size_t count, CUgraphNodeType type,
-                     Payload payload) {
+namespace {
+
+// The model's lock is held; a payload that becomes no node ends under it too.
+CUresult create_locked(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
+                       const CUgraphEdgeData* data, size_t count, CUgraphNodeType type,
+                       Payload payload) {
   Model& model = Model::instance();
-  std::lock_guard lock(model.mutex);
   Graph* graph = model.find_graph(handle);
   if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Edge> edges;
@@ -156,6 +165,7 @@ CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before
   const bool of_memory =
       type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
   if (of_memory && graph->parent != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult r = check_place(*graph, payload); r != CUDA_SUCCESS) return r;
   if (const CUresult r = claim_free(graph, payload); r != CUDA_SUCCESS) return r;
   const Node* node = add_node(*graph, type, std::move(payload), edges);
   if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -163,14 +173,21 @@ CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before
   return CUDA_SUCCESS;
 }
 
+}  // namespace
+
+CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
+                     const CUgraphEdgeData* data, size_t count, CUgraphNodeType type,
+                     Payload payload) {
+  std::lock_guard lock(Model::instance().mutex);
+  return create_locked(out, handle, before, data, count, type, std::move(payload));
+}
+
 CUresult change_node(CUgraphNode handle, CUgraphNodeType type, Payload payload) {
   Model& model = Model::instance();
   std::lock_guard lock(model.mutex);
   Node* node = model.find_node(handle);
-  if (node == nullptr || node->type != type || type == CU_GRAPH_NODE_TYPE_GRAPH ||
-      type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+  if (node == nullptr || node->type != type || type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_INVALID_VALUE;
-  }
   if (auto* kernel = std::get_if<KernelPayload>(&payload))  // attributes are set apart
     kernel->attributes = std::get<KernelPayload>(node->payload).attributes;
   node->payload = std::move(payload);

@@ -11,6 +11,9 @@ namespace vgpu::graph {
 // Copies and checks. A context that is not given is the current one. Without the model's lock.
 CUresult read_params(const CUgraphNodeParams& params, Payload* payload);
 
+// False: a node of this kind keeps its parameters.
+bool parameters_may_change(CUgraphNodeType type);
+
 // Adds a node to the graph of `handle`; `data` may be null.
 CUresult create_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* before,
                      const CUgraphEdgeData* data, size_t count, CUgraphNodeType type,

@@ -8,9 +8,28 @@ namespace vgpu::graph {
 
 bool Plan::make(const Graph& graph) {
   steps.clear();
+  regions.clear();
   place.clear();
+  if (!add_region(graph)) return false;
+  for (size_t i = 0; i < steps.size(); ++i) {  // those that are added meanwhile too
+    const Node* node = steps[i].node;
+    const auto* conditional =
+        node == nullptr ? nullptr : std::get_if<ConditionalPayload>(&node->payload);
+    if (conditional == nullptr) continue;
+    for (const std::shared_ptr<Graph>& body : conditional->bodies) {
+      steps[i].bodies.push_back(static_cast<uint32_t>(regions.size()));
+      if (!add_region(*body)) return false;
+    }
+  }
+  return true;
+}
+
+bool Plan::add_region(const Graph& graph) {
   std::vector<uint32_t> ends;
-  return add(graph, {}, &ends);
+  const auto first = static_cast<uint32_t>(steps.size());
+  const bool good = add(graph, {}, &ends);
+  regions.push_back({first, static_cast<uint32_t>(steps.size())});
+  return good;
 }
 
 // `roots_after`: what nodes without dependencies come after. `ends`: steps that nothing follows.
@@ -60,6 +79,8 @@ CUcontext context_of(const Payload& payload) {
   if (const auto* copy = std::get_if<CopyPayload>(&payload)) return copy->context;
   if (const auto* fill = std::get_if<FillPayload>(&payload)) return fill->params.ctx;
   if (const auto* operations = std::get_if<OperationsPayload>(&payload)) return operations->context;
+  if (const auto* conditional = std::get_if<ConditionalPayload>(&payload))
+    return conditional->conditional->context;
   return nullptr;
 }
 

@@ -76,7 +76,7 @@ Node* add_node(Graph& graph, CUgraphNodeType type, Payload payload,
   node->payload = std::move(payload);
   node->graph = &graph;
   for (const Edge& edge : before) add_edge(*edge.node, *node, edge.data);
-  if (auto* child = std::get_if<ChildPayload>(&node->payload)) child->graph->parent = node.get();
+  each_inner(node->payload, [&](auto& inner) { inner->parent = node.get(); });
   graph.nodes.push_back(std::move(node));
   return graph.nodes.back().get();
 }
@@ -111,15 +111,13 @@ namespace {
 
 // False: no more ids.
 bool clone_payload(const Payload& payload, Payload* copy) {
-  const auto* child = std::get_if<ChildPayload>(&payload);
-  if (child == nullptr) {
-    *copy = payload;
-    return true;
-  }
-  ChildPayload made{clone_child(*child->graph)};
-  const bool whole = made.graph != nullptr;
-  *copy = std::move(made);
-  return whole;
+  *copy = payload;
+  bool all = true;
+  each_inner(*copy, [&](auto& inner) {
+    inner = clone_child(*inner);
+    all = all && inner != nullptr;
+  });
+  return all;
 }
 
 }  // namespace
@@ -157,9 +155,16 @@ std::shared_ptr<Graph> clone_child(const Graph& graph) {
 bool holds_user_objects(const Graph& graph) {
   if (!graph.user_objects.empty()) return true;
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
-    const auto* child = std::get_if<ChildPayload>(&node->payload);
-    return child != nullptr && holds_user_objects(*child->graph);
+    bool holds = false;
+    each_inner(node->payload, [&](auto& inner) { holds = holds || holds_user_objects(*inner); });
+    return holds;
   });
+}
+
+Graph& outermost(Graph& graph) {
+  Graph* found = &graph;
+  while (found->parent != nullptr) found = found->parent->graph;
+  return *found;
 }
 
 bool all_reached(const std::vector<Node*>& from, const std::vector<Node*>& sought) {

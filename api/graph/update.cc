@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/graph/conditional.h"
 #include "api/graph/exec.h"
 
 namespace vgpu::graph {
@@ -54,6 +55,13 @@ CUgraphExecUpdateResult compare(const FreePayload&, const FreePayload&) {
   return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 }
 
+// The handle may be another one, with another default.
+CUgraphExecUpdateResult compare(const ConditionalPayload& old, const ConditionalPayload& fresh) {
+  const bool same = old.type == fresh.type && old.bodies.size() == fresh.bodies.size() &&
+                    old.conditional->context == fresh.conditional->context;
+  return same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+}
+
 template <typename T>
 CUgraphExecUpdateResult compare(const T&, const T&) {
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -77,6 +85,12 @@ std::unordered_map<const Node*, size_t> places_of(const Graph& graph) {
   std::unordered_map<const Node*, size_t> places;
   for (size_t i = 0; i < graph.nodes.size(); ++i) places[graph.nodes[i].get()] = i;
   return places;
+}
+
+std::vector<const Graph*> inner_graphs(const Node& node) {
+  std::vector<const Graph*> list;
+  each_inner(node.payload, [&](auto& inner) { list.push_back(inner.get()); });
+  return list;
 }
 
 // Nodes are paired in the order of their creation.
@@ -103,9 +117,9 @@ bool same_shape(const Graph& old, const Graph& fresh, Difference* difference) {
     difference->result = a.type != b.type ? CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED
                                           : compare_payloads(a.payload, b.payload);
     if (difference->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return false;
-    if (const auto* child = std::get_if<ChildPayload>(&a.payload)) {
-      const auto& other = std::get<ChildPayload>(b.payload);
-      if (!same_shape(*child->graph, *other.graph, difference)) return false;
+    const std::vector<const Graph*> inside_a = inner_graphs(a), inside_b = inner_graphs(b);
+    for (size_t j = 0; j < inside_a.size(); ++j) {
+      if (!same_shape(*inside_a[j], *inside_b[j], difference)) return false;
     }
   }
   return true;
@@ -127,13 +141,19 @@ void take_payloads(const Graph& fresh, Graph* old, const Plan& plan, Graph* left
   take_user_objects(fresh, old, left);
   for (size_t i = 0; i < old->nodes.size(); ++i) {
     Node& node = *old->nodes[i];
-    if (auto* child = std::get_if<ChildPayload>(&node.payload)) {
-      take_payloads(*std::get<ChildPayload>(fresh.nodes[i]->payload).graph, child->graph.get(),
-                    plan, left, changed);
-      continue;
+    const std::vector<const Graph*> inside = inner_graphs(*fresh.nodes[i]);
+    size_t next = 0;
+    each_inner(node.payload, [&](auto& inner) {
+      take_payloads(*inside[next++], inner.get(), plan, left, changed);
+    });
+    if (node.type == CU_GRAPH_NODE_TYPE_EMPTY || node.type == CU_GRAPH_NODE_TYPE_GRAPH) continue;
+    if (auto* conditional = std::get_if<ConditionalPayload>(&node.payload)) {
+      const auto& other = std::get<ConditionalPayload>(fresh.nodes[i]->payload);
+      if (conditional->conditional == other.conditional) continue;
+      conditional->conditional = other.conditional;
+    } else {
+      node.payload = fresh.nodes[i]->payload;
     }
-    if (node.type == CU_GRAPH_NODE_TYPE_EMPTY) continue;
-    node.payload = fresh.nodes[i]->payload;
     changed->push_back(plan.place.at(&node));
   }
 }
@@ -158,6 +178,11 @@ CUresult take_graph(Graph* target, const Graph& fresh, const Plan& plan,
     info->result = difference.result;
     info->errorNode = difference.node == nullptr ? nullptr : model.handle_of(*difference.node);
     info->errorFromNode = difference.from == nullptr ? nullptr : model.handle_of(*difference.from);
+    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  }
+  CUgraphInstantiateResult why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  if (check_bodies(fresh, &info->errorNode, &why) != CUDA_SUCCESS) {
+    info->result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

@@ -16,8 +16,8 @@ inline constexpr uint16_t kGraphNodePriority = 1;  // the launch's priority coun
 
 // One node: this, `before` numbers of earlier nodes (u32), and, from the next multiple of 8 on,
 // `bytes` of the command `op` (its struct and what stands behind it; a launch, a box, a fill, an
-// event, a host function, or several StreamMemory). 0: nothing to do. The next node follows at a
-// multiple of 8. In an update `before` is 0.
+// event, a host function, a conditional node, or several StreamMemory). 0: nothing to do. The next
+// node follows at a multiple of 8. In an update `before` is 0.
 struct GraphNodeHeader {
   uint32_t number = 0;
   uint16_t op = 0;
@@ -26,6 +26,27 @@ struct GraphNodeHeader {
   uint32_t bytes = 0;
 };
 static_assert(sizeof(GraphNodeHeader) == 16);
+
+// What may stand behind the struct of a RectCopy: functions of the guest's that run right before
+// and right after the copy, and move ordinary memory into and out of what both sides reach; 0:
+// none.
+struct GraphCopyCalls {
+  uint64_t before = 0, after = 0;
+};
+static_assert(sizeof(GraphCopyCalls) == 16);
+
+// The command of a conditional node (op GraphConditional): this, then for each of its `bodies` the
+// number of nodes in it (u32). Where conditional nodes are, the bodies of all stand behind the
+// graph's own nodes, in the order of the nodes that they belong to. Nodes name only such of their
+// own body as `before`.
+struct GraphConditionalNode {
+  uint64_t handle = 0;  // as the worker has given it
+  uint32_t type = 0;    // CUgraphConditionalNodeType
+  uint32_t bodies = 0;
+};
+static_assert(sizeof(GraphConditionalNode) == 16);
+inline constexpr uint32_t kGraphNestingMax = 64;            // bodies one in the other
+inline constexpr uint32_t kGraphConditionalsMax = 1 << 16;  // handles of one source
 
 inline void append_graph_node(std::vector<std::byte>* out, GraphNodeHeader header,
                               std::span<const uint32_t> before,

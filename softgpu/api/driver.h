@@ -37,6 +37,13 @@ struct PhysicalHandle {
   uint32_t references = 1;    // the program's
 };
 
+// The value behind a conditional handle. A kernel sets it, the end of that kernel publishes it:
+// relaxed. Kernels of one context may.
+struct ConditionCell {
+  const DeviceServices* kernels;
+  std::atomic<uint32_t> value{0};
+};
+
 class Driver {
  public:
   // The one object. Does nothing by itself: preloading the library is harmless.
@@ -70,6 +77,7 @@ class Driver {
   ManagedRanges managed;
   OpenedMemory opened;
   Handles<CUlinkState, LinkState, kLinkTag> links;
+  Handles<uint64_t, ConditionCell, kConditionTag> conditions;
 
  private:
   Driver() = default;

@@ -17,6 +17,14 @@
 namespace vgpu::softgpu {
 namespace {
 
+// The handles of one graph.
+struct Conditions final : graph::ConditionalSource {
+  ~Conditions() override {
+    for (const uint64_t handle : handles) (void)Driver::instance().conditions.remove(handle);
+  }
+  std::vector<uint64_t> handles;
+};
+
 class GraphBackend final : public graph::Backend {
  public:
   CUresult ready() override { return Driver::instance().ready(); }
@@ -91,6 +99,30 @@ class GraphBackend final : public graph::Backend {
     if (context == nullptr || !context->alive()) return CUDA_ERROR_INVALID_CONTEXT;
     *address = context->allocate(bytes, MemoryKind::kDevice);
     return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  }
+
+  CUresult make_conditional(std::shared_ptr<graph::ConditionalSource>* source,
+                            graph::Conditional* conditional) override {
+    const std::shared_ptr<Context> context = Driver::instance().contexts.find(conditional->context);
+    if (context == nullptr || !context->alive()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (*source == nullptr) *source = std::make_shared<Conditions>();
+    auto cell = std::make_shared<ConditionCell>();
+    cell->kernels = &context->output();
+    conditional->handle = Driver::instance().conditions.insert(std::move(cell));
+    if (conditional->handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    static_cast<Conditions&>(**source).handles.push_back(conditional->handle);
+    return CUDA_SUCCESS;
+  }
+
+  bool reached_by_device(const graph::CopyPayload& copy) override {
+    const std::shared_ptr<Context> context = Driver::instance().contexts.find(copy.context);
+    RectCopy rect;
+    if (context == nullptr || to_rect(&copy.params, INT_MAX, &rect) != CUDA_SUCCESS) return false;
+    for (const RectSide* side : {&rect.to, &rect.from}) {
+      if (side->is_array() || side_of(*context, side->address) == PointerSide::kPageable)
+        return false;
+    }
+    return true;
   }
 
   void release(CUcontext handle, CUdeviceptr address) override {

@@ -24,7 +24,9 @@ GraphExec::GraphExec(Context* context, const graph::Plan& plan, bool node_priori
 
 GraphExec::~GraphExec() {
   if (layout_ == nullptr) return;
-  for (const auto& queue : layout_->queues) context_->device().management().close_queue(queue);
+  for (const Layout::Part& part : layout_->parts) {
+    for (const auto& queue : part.queues) context_->device().management().close_queue(queue);
+  }
 }
 
 CUresult GraphExec::prepare() {
@@ -37,16 +39,24 @@ CUresult GraphExec::prepare() {
   return CUDA_SUCCESS;
 }
 
-// A step goes behind one that it depends on if that is the last of its queue; else into a queue of
-// its own, as long as there may be more.
 void GraphExec::spread() {
   layout_ = std::make_shared<Layout>();
   Layout& layout = *layout_;
   layout.context = context_;
   layout.channel = context_->channel();
   layout.places.resize(plan_.steps.size());
-  std::vector<uint32_t>& ends = layout.ends;
-  for (uint32_t i = 0; i < plan_.steps.size(); ++i) {
+  layout.parts.resize(plan_.regions.size());
+  for (const graph::Step& step : plan_.steps) layout.bodies.push_back(step.bodies);
+  for (size_t i = 0; i < plan_.regions.size(); ++i) spread(plan_.regions[i], &layout.parts[i]);
+}
+
+// A step goes behind one that it depends on if that is the last of its queue; else into a queue of
+// its own, as long as there may be more.
+void GraphExec::spread(const graph::Region& region, Layout::Part* part) {
+  Layout& layout = *layout_;
+  part->steps = region;
+  std::vector<uint32_t>& ends = part->ends;
+  for (uint32_t i = region.first; i < region.end; ++i) {
     const std::vector<uint32_t>& before = plan_.steps[i].before;
     Layout::Place& place = layout.places[i];
     const auto behind = std::find_if(before.begin(), before.end(), [&](uint32_t step) {
@@ -71,15 +81,18 @@ void GraphExec::spread() {
   GridManagement& management = context_->device().management();
   const size_t queues = std::max<size_t>(ends.size(), 1);
   for (size_t i = 0; i < queues; ++i) {
-    layout.queues.push_back(
+    part->queues.push_back(
         management.open_queue(layout.channel.get(), false, false, kPriorityLeast));
-    layout.queues.back()->unbounded = true;
+    part->queues.back()->unbounded = true;
   }
 }
 
-void GraphExec::take_apart(const Flight& flight) {
-  const Layout& layout = *flight.layout;
-  std::vector<std::shared_ptr<EventPoint>> points(layout.places.size());
+void GraphExec::take_apart(const FlightRef& flight, uint32_t number,
+                           const std::function<void(Submission)>& end) {
+  const Layout& layout = *flight->layout;
+  const Layout::Part& part = layout.parts[number];
+  const uint32_t first = part.steps.first;
+  std::vector<std::shared_ptr<EventPoint>> points(part.steps.end - first);
   const auto find = [](const auto& map, uint32_t step) {
     const auto found = map.find(step);
     return found == map.end() ? nullptr : found->second;
@@ -87,28 +100,69 @@ void GraphExec::take_apart(const Flight& flight) {
   Submission common;
   common.context = layout.context;
   common.channel = &layout.channel;
-  common.priority = flight.priority;
-  for (uint32_t i = 0; i < layout.places.size(); ++i) {
+  common.priority = flight->priority;
+  for (uint32_t i = first; i < part.steps.end; ++i) {
     const Layout::Place& place = layout.places[i];
     Submission to = common;
-    to.queue = &layout.queues[place.queue];
-    for (const uint32_t step : place.waits) to.waits.push_back(points[step]);
-    if (auto awaited = find(flight.waits, i)) to.waits.push_back(std::move(awaited));
-    points[i] = find(flight.records, i);
-    if (points[i] == nullptr && place.awaited) points[i] = std::make_shared<EventPoint>();
-    to.record = points[i];
-    const GraphWork& work = *(*flight.works)[i];
-    if (work.submit) {
-      work.submit(std::move(to));
-    } else {
-      submit_marker(std::move(to));
-    }
+    to.queue = &part.queues[place.queue];
+    for (const uint32_t step : place.waits) to.waits.push_back(points[step - first]);
+    if (auto awaited = find(flight->waits, i)) to.waits.push_back(std::move(awaited));
+    std::shared_ptr<EventPoint>& point = points[i - first];
+    point = find(flight->records, i);
+    if (point == nullptr && place.awaited) point = std::make_shared<EventPoint>();
+    to.record = point;
+    submit_step(flight, i, std::move(to));
   }
   Submission to = common;
-  to.queue = &layout.queues[0];
-  for (const uint32_t step : layout.ends) to.waits.push_back(points[step]);
-  to.record = flight.end;
-  submit_marker(std::move(to));
+  to.queue = &part.queues[0];
+  for (const uint32_t step : part.ends) to.waits.push_back(points[step - first]);
+  end(std::move(to));
+}
+
+void GraphExec::begin_flight(const FlightRef& flight) {
+  for (const auto& work : *flight->works) {
+    if (work->condition != nullptr && work->conditional->assigns)
+      work->condition->value.store(work->conditional->value, std::memory_order_relaxed);
+  }
+  take_apart(flight, 0, [&](Submission to) {
+    to.record = flight->end;
+    submit_marker(std::move(to));
+  });
+}
+
+void GraphExec::submit_step(const FlightRef& flight, uint32_t step, Submission to) {
+  const GraphWork& work = *(*flight->works)[step];
+  if (work.submit) return work.submit(std::move(to));
+  if (work.condition == nullptr) return submit_marker(std::move(to));
+  auto done = std::make_shared<EventPoint>();
+  Submission behind = to;
+  behind.waits = {done};
+  to.record = nullptr;
+  submit_graph_work(std::move(to), [flight, step, done] { decide(flight, step, done); });
+  submit_marker(std::move(behind));
+}
+
+// A conditional node's turn, or the end of one pass of its loop: runs the body that the value
+// names, or reaches `done`.
+void GraphExec::decide(const FlightRef& flight, uint32_t step,
+                       const std::shared_ptr<EventPoint>& done) {
+  const Layout& layout = *flight->layout;
+  const GraphWork& work = *(*flight->works)[step];
+  const std::vector<uint32_t>& bodies = layout.bodies[step];
+  const uint32_t value = work.condition->value.load(std::memory_order_relaxed);
+  const bool loops = work.type == CU_GRAPH_COND_TYPE_WHILE;
+  size_t body = value;
+  if (work.type != CU_GRAPH_COND_TYPE_SWITCH) body = value != 0 ? 0 : loops ? bodies.size() : 1;
+  if (body >= bodies.size() || layout.channel->sticky() != CUDA_SUCCESS)
+    return layout.context->device().management().reach(*done);
+  take_apart(flight, bodies[body], [&](Submission to) {
+    if (loops) {
+      submit_graph_work(std::move(to), [flight, step, done] { decide(flight, step, done); });
+    } else {
+      to.record = done;
+      submit_marker(std::move(to));
+    }
+  });
 }
 
 CUresult GraphExec::launch(CUstream handle) {
@@ -136,7 +190,7 @@ CUresult GraphExec::launch(CUstream handle) {
   auto begin = std::make_unique<Command>();
   begin->kind = CommandKind::kGraph;
   begin->always = true;  // others wait for the graph's end
-  begin->work = [flight] { take_apart(*flight); };
+  begin->work = [flight] { begin_flight(flight); };
   if (last_ != nullptr) begin->waits.push_back(last_);
   auto end = std::make_unique<Command>();
   end->waits.push_back(flight->end);

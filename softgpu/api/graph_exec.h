@@ -10,12 +10,14 @@
 
 namespace vgpu::softgpu {
 
-// Nodes that do not depend on each other run side by side in at most so many queues.
+// Nodes that do not depend on each other run side by side in at most so many queues; those in the
+// body of a conditional node have queues of their own.
 inline constexpr size_t kGraphQueuesMax = 16;
 
 // In one context. A launch puts two commands into the stream: one that takes the graph apart when
 // its turn comes, and one that waits for the graph's end. So a stream's queue does not fill with
-// nodes, and launches of the same graph follow one another.
+// nodes, and launches of the same graph follow one another. A conditional node is two commands in
+// its queue in the same way; a body is taken apart each time that it is to run.
 class GraphExec : public graph::ExecBackend {
  public:
   GraphExec(Context* context, const graph::Plan& plan, bool node_priority);
@@ -36,16 +38,29 @@ class GraphExec : public graph::ExecBackend {
       std::vector<uint32_t> waits;  // steps in other queues
       bool awaited = false;         // by another queue, or by the end
     };
+    struct Part {  // one region of the plan
+      graph::Region steps;
+      std::vector<std::shared_ptr<StreamQueue>> queues;
+      std::vector<uint32_t> ends;  // the last step of each queue
+    };
     Context* context = nullptr;
     std::shared_ptr<Channel> channel;
-    std::vector<Place> places;
-    std::vector<std::shared_ptr<StreamQueue>> queues;
-    std::vector<uint32_t> ends;  // the last step of each queue
+    std::vector<Place> places;  // by step
+    std::vector<Part> parts;
+    std::vector<std::vector<uint32_t>> bodies;  // of conditional steps: parts
   };
   struct Flight;  // one launch
+  using FlightRef = std::shared_ptr<const Flight>;
 
   void spread();
-  static void take_apart(const Flight& flight);
+  void spread(const graph::Region& region, Layout::Part* part);
+  // Puts the steps of a part into its queues. `end`: what comes behind them all.
+  static void take_apart(const FlightRef& flight, uint32_t part,
+                         const std::function<void(Submission)>& end);
+  static void begin_flight(const FlightRef& flight);
+  static void submit_step(const FlightRef& flight, uint32_t step, Submission to);
+  static void decide(const FlightRef& flight, uint32_t step,
+                     const std::shared_ptr<EventPoint>& done);
 
   Context* const context_;
   const graph::Plan& plan_;

@@ -112,6 +112,13 @@ CUresult make(Context& context, const graph::OperationsPayload& payload, bool, G
   return r;
 }
 
+CUresult make(Context&, const graph::ConditionalPayload& payload, bool, GraphWork* work) {
+  work->conditional = payload.conditional;
+  work->condition = Driver::instance().conditions.find(payload.conditional->handle);
+  work->type = payload.type;
+  return work->condition == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 template <typename Other>
 CUresult make(Context&, const Other&, bool, GraphWork*) {
   return CUDA_SUCCESS;
@@ -120,6 +127,14 @@ CUresult make(Context&, const Other&, bool, GraphWork*) {
 }  // namespace
 
 void submit_marker(Submission to) { submit_command(std::move(to), std::make_unique<Command>()); }
+
+void submit_graph_work(Submission to, std::function<void()> work) {
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kGraph;
+  command->always = true;  // others wait for what it leads to
+  command->work = std::move(work);
+  submit_command(std::move(to), std::move(command));
+}
 
 CUresult prepare_kernel(Context& context, const graph::KernelPayload& kernel, void** params,
                         void** extra, Launch* launch) {

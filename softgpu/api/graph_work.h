@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/graph/plan.h"
-#include "softgpu/api/context_object.h"
+#include "softgpu/api/driver.h"
 
 namespace vgpu::softgpu {
 
@@ -25,6 +25,9 @@ struct GraphWork {
   // Null: nothing but the waits.
   std::function<void(Submission)> submit;
   std::shared_ptr<Event> recorded, awaited;  // of event nodes
+  std::shared_ptr<ConditionCell> condition;  // of conditional nodes
+  std::shared_ptr<const graph::Conditional> conditional;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
 };
 
 // Checks the step in `context`, whose nodes the graph may have only.
@@ -33,6 +36,8 @@ CUresult make_work(Context& context, const graph::Step& step, bool node_priority
 
 // A command that only waits, and records.
 void submit_marker(Submission to);
+// One that does what puts more commands into queues.
+void submit_graph_work(Submission to, std::function<void()> work);
 
 // Arguments of nodes (also for the model's checks).
 CUresult prepare_kernel(Context& context, const graph::KernelPayload& kernel, void** params,

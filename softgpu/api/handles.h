@@ -26,6 +26,7 @@ enum HandleTag : uint64_t {
   kArrayTag,
   kMipmappedArrayTag,
   kLinkTag,
+  kConditionTag,
 };
 
 // Contrary mode sets a low bit in every handle: nothing may assume that handles are aligned.

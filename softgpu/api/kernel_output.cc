@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "softgpu/api/driver.h"
+
 namespace vgpu::softgpu {
 
 void KernelOutput::print(std::string_view text) {
@@ -41,6 +43,13 @@ void KernelOutput::heap_free(uint64_t address) {
   heap_used_ -= found->second;
   heap_.erase(found);
   std::free(reinterpret_cast<void*>(address));
+}
+
+bool KernelOutput::set_conditional(uint64_t handle, uint32_t value) {
+  const std::shared_ptr<ConditionCell> cell = Driver::instance().conditions.find(handle);
+  if (cell == nullptr || cell->kernels != this) return false;
+  cell->value.store(value, std::memory_order_relaxed);
+  return true;
 }
 
 void KernelOutput::assert_failed(std::string_view text) {

@@ -1,4 +1,4 @@
-// What kernels of one context ask of the host side: printf, malloc and assert.
+// What kernels of one context ask of the host side: printf, malloc, assert, conditions of graphs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,6 +21,7 @@ class KernelOutput : public DeviceServices {
   void print(std::string_view text) override;
   uint64_t heap_alloc(uint64_t bytes) override;
   void heap_free(uint64_t address) override;
+  bool set_conditional(uint64_t handle, uint32_t value) override;
   void assert_failed(std::string_view text) override;
 
   void set_limits(uint64_t fifo_bytes, uint64_t heap_bytes);

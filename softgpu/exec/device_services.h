@@ -17,6 +17,8 @@ class DeviceServices {
   // malloc and free inside kernels; 0 when the heap is exhausted.
   virtual uint64_t heap_alloc(uint64_t bytes) = 0;
   virtual void heap_free(uint64_t address) = 0;
+  // cudaGraphSetConditional. False: no handle of the context that the kernel runs in.
+  virtual bool set_conditional(uint64_t handle, uint32_t value) = 0;
   // The text of a failed assert; the block then ends with CUDA_ERROR_ASSERT.
   virtual void assert_failed(std::string_view text) = 0;
 };

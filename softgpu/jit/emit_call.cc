@@ -85,6 +85,8 @@ void Emitter::call(const Instruction& in) {
     call_helper("sg_malloc", b_.getVoidTy(), {args[0], args[1], args[2], result});
   } else if (name == "free" && in.operands[2].elements.size() == 1) {
     call_helper("sg_free", b_.getVoidTy(), {args[0], args[1], args[2]});
+  } else if (name == "cudaGraphSetConditional" && in.operands[2].elements.size() == 2) {
+    call_helper("sg_set_conditional", b_.getVoidTy(), {args[0], args[1], args[2], args[3]});
   } else if (name == "__assertfail" && in.operands[2].elements.size() == 5) {
     set_context_field(offsetof(WarpContext, fault_line), i32(static_cast<uint64_t>(in.line)));
     call_helper("sg_assert", b_.getVoidTy(),

@@ -1,4 +1,4 @@
-// printf, malloc, free and assert of compiled kernels.
+// printf, malloc, free, assert and the conditions of graphs, for compiled kernels.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <cstdio>
@@ -163,6 +163,16 @@ void report_assert(WarpContext* warp, uint32_t mask, const uint64_t* message, co
   }
 }
 
+void set_conditional(WarpContext* warp, uint32_t mask, const uint64_t* handle,
+                     const uint64_t* value) {
+  for (uint32_t m = mask; m != 0; m &= m - 1) {
+    const int lane = __builtin_ctz(m);
+    const auto which = load<uint64_t>(handle[lane]);
+    if (!warp->services->device->set_conditional(which, load<uint32_t>(value[lane])))
+      warp->services->abort(CUDA_ERROR_ILLEGAL_ADDRESS, which, "no conditional handle");
+  }
+}
+
 template <typename F>
 void* address_of(F* f) {
   return reinterpret_cast<void*>(f);
@@ -174,6 +184,7 @@ std::span<const RuntimeSymbol> runtime_service_symbols() {
   static const RuntimeSymbol kSymbols[] = {{"sg_vprintf", address_of(print_lanes)},
                                            {"sg_malloc", address_of(allocate)},
                                            {"sg_free", address_of(release)},
+                                           {"sg_set_conditional", address_of(set_conditional)},
                                            {"sg_assert", address_of(report_assert)}};
   return kSymbols;
 }

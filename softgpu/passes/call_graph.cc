@@ -37,7 +37,7 @@ void note_symbols(const ptx::Module& module, const Operand& o, std::set<std::str
 
 bool is_service(const std::string& name) {
   return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail" ||
-         device_call(name).has_value();
+         name == "cudaGraphSetConditional" || device_call(name).has_value();
 }
 
 std::vector<std::string> address_taken(const ptx::Module& module) {

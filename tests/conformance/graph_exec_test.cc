@@ -173,6 +173,61 @@ TEST_F(GraphExecTest, HostMemoryAtEveryLaunch) {
   EXPECT_OK(cuMemFreeHost(pinned));
 }
 
+// A launch returns at once, also when the graph reads and writes ordinary memory, which happens in
+// the order of the launches, once for each.
+TEST_F(GraphExecTest, LaunchesWithOrdinaryMemoryDoNotWait) {
+  const Words words(1000);
+  std::vector<uint32_t> values(1000, 5);
+  GraphHandle graph;
+  const CUgraphNode up = add_upload(graph, {}, words.at(), values.data(), 4000);
+  const CUgraphNode kernel = add_kernel(graph, {up}, "add", words.at(), 1000, 1);
+  add_download(graph, {kernel}, values.data(), words.at(), 4000);
+  ExecHandle exec(graph);
+  const Stream stream;
+  {
+    Gate gate(function("gate"), stream);
+    for (int i = 0; i < 3; ++i) EXPECT_OK(cuGraphLaunch(exec, stream));
+    EXPECT_CU(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(values, all(1000, 5));
+    gate.open();
+    EXPECT_OK(cuStreamSynchronize(stream));
+  }
+  for (int i = 0; i < 17; ++i) EXPECT_OK(cuGraphLaunch(exec, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(values, all(1000, 25));
+}
+
+// Boxes, other memory after an update, and two graphs with the same memory.
+TEST_F(GraphExecTest, OrdinaryMemoryOfSeveralGraphs) {
+  const Words words(64 * 8);
+  words.write(all(64 * 8, 1));
+  std::vector<uint32_t> left(64 * 8, 0), right(64 * 8, 0);
+  CUDA_MEMCPY3D box = copy_params(CU_MEMORYTYPE_HOST, reinterpret_cast<uint64_t>(left.data()),
+                                  CU_MEMORYTYPE_DEVICE, words.at(), 128);
+  box.Height = 8;
+  box.srcPitch = box.dstPitch = 256;
+  GraphHandle first, second;
+  add_copy(first, {}, box);
+  add_upload(second, {}, words.at(), left.data(), 256);
+  ExecHandle down(first), up(second);
+  const Stream stream;
+  EXPECT_OK(cuGraphLaunch(down, stream));
+  EXPECT_OK(cuGraphLaunch(up, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  for (size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i], i % 64 < 32 ? 1U : 0U) << i;
+  std::vector<uint32_t> row = words.read();
+  row.resize(64);
+  EXPECT_EQ(row, std::vector<uint32_t>(left.begin(), left.begin() + 64));
+  GraphHandle other;
+  box.dstHost = right.data();
+  add_copy(other, {}, box);
+  CUgraphExecUpdateResultInfo info = {};
+  EXPECT_OK(cuGraphExecUpdate_v2(down, other, &info));
+  EXPECT_OK(cuGraphLaunch(down, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  for (size_t i = 64; i < right.size(); ++i) ASSERT_EQ(right[i], i % 64 < 32 ? 1U : 0U) << i;
+}
+
 // What a graph writes to ordinary memory it can read there again.
 TEST_F(GraphExecTest, HostMemoryBetweenNodes) {
   const Words from(64), to(64);

@@ -84,6 +84,9 @@ struct World {
   CUkernel k = nullptr;
   CUstream s = nullptr;
   CUevent e = nullptr;
+  CUgraph g = nullptr;
+  CUgraphExec x = nullptr;
+  CUgraphConditionalHandle handle = 0;
   CUuuid uuid = {};
   CUdevprop properties = {};
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
@@ -125,10 +128,10 @@ struct Family {
 std::span<const Family> families();
 
 // Defined by the file of the family.
-extern const std::span<const Row> kCaptureRows, kContextRows, kDeviceRows, kErrorRows, kEventRows,
-    kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows, kManagedRows,
-    kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows, kPointerRows,
-    kStreamRows, kVmmRows;
+extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
+    kErrorRows, kEventRows, kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows,
+    kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows,
+    kPointerRows, kStreamRows, kVmmRows;
 
 }  // namespace vgpu::fidelity
 

@@ -147,13 +147,17 @@ const char* state_name(State state) {
 
 std::span<const Family> families() {
   static const Family kAll[] = {
-      {"init", kInitRows},       {"error", kErrorRows},     {"device", kDeviceRows},
-      {"context", kContextRows}, {"memory", kMemoryRows},   {"host_memory", kHostRows},
-      {"memcpy", kMemcpyRows},   {"memset", kMemsetRows},   {"stream", kStreamRows},
-      {"event", kEventRows},     {"module", kModuleRows},   {"library", kLibraryRows},
-      {"launch", kLaunchRows},   {"pointer", kPointerRows}, {"occupancy", kOccupancyRows},
-      {"mempool", kMempoolRows}, {"managed", kManagedRows}, {"graph", kGraphRows},
-      {"capture", kCaptureRows}, {"vmm", kVmmRows},         {"ipc", kIpcRows},
+      {"init", kInitRows},           {"error", kErrorRows},
+      {"device", kDeviceRows},       {"context", kContextRows},
+      {"memory", kMemoryRows},       {"host_memory", kHostRows},
+      {"memcpy", kMemcpyRows},       {"memset", kMemsetRows},
+      {"stream", kStreamRows},       {"event", kEventRows},
+      {"module", kModuleRows},       {"library", kLibraryRows},
+      {"launch", kLaunchRows},       {"pointer", kPointerRows},
+      {"occupancy", kOccupancyRows}, {"mempool", kMempoolRows},
+      {"managed", kManagedRows},     {"graph", kGraphRows},
+      {"capture", kCaptureRows},     {"conditional", kConditionalRows},
+      {"vmm", kVmmRows},             {"ipc", kIpcRows},
   };
   return kAll;
 }

@@ -188,6 +188,66 @@ TEST_F(GraphSessionTest, AnUnknownGraph) {
   EXPECT_EQ(end_, SessionEnd::kMalformed);
 }
 
+TEST_F(GraphSessionTest, AConditionalNodeWithoutHandles) {
+  protocol::GraphConditionalNode node;
+  node.handle = 77;
+  node.bodies = 1;
+  Bytes bytes, command = bytes_of(node);
+  command.resize(command.size() + sizeof(uint32_t));
+  append(&bytes, 0, Op::kGraphConditional, command);
+  expect_malformed(bytes, 1);
+}
+
+TEST_F(GraphSessionTest, AnUnknownSourceOfHandles) {
+  wire::GraphInstantiateArgs args;
+  args.graph = kGraphId;
+  args.source = SlotId::make(0x24, 1, 0);
+  expect_malformed(args);
+}
+
+TEST_F(GraphSessionTest, ASourceThatIsForgottenTwice) {
+  wire::GraphForgetArgs args;
+  args.source = SlotId::make(0x24, 1, 0);
+  guest_->post(Op::kGraphForget, args);
+  thread_.join();
+  EXPECT_EQ(end_, SessionEnd::kMalformed);
+}
+
+// Nodes as find_regions sees them: how many each body has, and what a node comes after.
+struct Shape {
+  std::vector<uint32_t> bodies = {}, before = {};
+};
+std::vector<GraphNode> nodes_of(const std::vector<Shape>& shapes) {
+  std::vector<GraphNode> nodes;
+  for (const Shape& shape : shapes) {
+    GraphNode& node = nodes.emplace_back();
+    node.body_nodes = shape.bodies;
+    node.before = shape.before;
+  }
+  return nodes;
+}
+
+TEST(GraphRegionsTest, BodiesFollowOneAnother) {
+  std::vector<uint32_t> region;
+  const auto nodes = nodes_of({{}, {{2, 0, 1}, {0}}, {{1}, {1}}, {}, {{}, {3}}, {{1}}, {}, {}});
+  ASSERT_TRUE(find_regions(nodes, &region));
+  EXPECT_EQ(region, (std::vector<uint32_t>{0, 0, 0, 1, 1, 3, 4, 5}));
+}
+
+TEST(GraphRegionsTest, WhatDoesNotFit) {
+  std::vector<uint32_t> region;
+  EXPECT_FALSE(find_regions(nodes_of({{{2}}, {}}), &region));  // more than there are
+  EXPECT_FALSE(find_regions(nodes_of({{{0xffffffff, 1}}, {}}), &region));
+  EXPECT_FALSE(find_regions(nodes_of({{}, {{2}}}), &region));         // itself in its body
+  EXPECT_FALSE(find_regions(nodes_of({{{1}}, {{}, {0}}}), &region));  // after one of another body
+  EXPECT_FALSE(find_regions(nodes_of({{{1, 1}}, {}, {{}, {1}}}), &region));
+  std::vector<Shape> deep(protocol::kGraphNestingMax + 1, Shape{{1}});
+  deep.push_back({});
+  EXPECT_FALSE(find_regions(nodes_of(deep), &region));
+  deep.erase(deep.begin());
+  EXPECT_TRUE(find_regions(nodes_of(deep), &region));
+}
+
 // What may be another thread's doing is an answer, and the session goes on.
 TEST_F(GraphSessionTest, WhatIsNotTheGuests) {
   Bytes foreign;
