@@ -34,6 +34,10 @@ inline constexpr uint32_t kBlobInlineBytesMax = 4096;
 inline constexpr uint32_t kReplySlots = 256;            // more waiting threads queue in the guest
 inline constexpr uint32_t kReplyPayloadBytesMax = 112;  // larger results go through the down-slab
 
+// --- code
+// -------------------------------------------------------------------------------------------
+inline constexpr uint64_t kLinksMax = 4096;  // in progress; the guest refuses the next one
+
 // --- calls of the guest's functions
 // ----------------------------------------------------------------------
 inline constexpr uint32_t kHostCallEntries =

@@ -92,6 +92,11 @@ Session::Remains Session::take_from(Context* context) {
     if (each.source->context == context) ids.push_back(id);
   });
   for (uint64_t id : ids) remains.graph_sources.push_back(graph_sources_.take(id));
+  ids.clear();
+  links_.for_each([&](uint64_t id, LinkEntry& each) {
+    if (each.link->context == context) ids.push_back(id);
+  });
+  for (uint64_t id : ids) remains.links.push_back(links_.take(id));
   remains.arrays = take_arrays(&arrays_, context);
   context->dirty.clear();
   context->legacy.dirty = false;
@@ -101,6 +106,7 @@ Session::Remains Session::take_from(Context* context) {
 void Session::destroy_remains(Remains* remains) {
   remains->graphs.clear();
   remains->graph_sources.clear();
+  remains->links.clear();
   remains->events.clear();
   for (const auto& stream : remains->streams) (void)driver().cuStreamDestroy_v2(stream->handle);
   remains->streams.clear();

@@ -10,18 +10,6 @@
 namespace vgpu::server {
 namespace {
 
-// The bytes of an upload, once it is complete; it is gone then.
-bool take_upload(Session& session, uint64_t id, std::vector<uint8_t>* bytes) {
-  ModuleTable& table = session.modules();
-  const auto upload = table.uploads.find(id);
-  if (upload == table.uploads.end() || upload->second.filled < upload->second.bytes.size())
-    return false;
-  *bytes = std::move(upload->second.bytes);
-  table.upload_bytes -= bytes->size();
-  table.uploads.erase(upload);
-  return true;
-}
-
 // Those that could not be made: the guest gives such an id away again.
 void forget_failed(HandleTable<GraphEntry>* graphs) {
   std::vector<uint64_t> ids;
@@ -115,8 +103,8 @@ bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs&
       (args.flags & ~uint32_t{CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY}) != 0) {
     return session.malformed(record, "size or flags of a graph");
   }
-  std::vector<uint8_t> bytes;
-  if (args.nodes != 0 && !take_upload(session, args.upload, &bytes))
+  ImageBytes bytes;
+  if (args.nodes != 0 && !session.modules().take_upload(args.upload, &bytes))
     return session.malformed(record, "no such upload");
   auto graph = std::make_shared<Graph>();
   if (!find_source(session, args.source, &graph->source))
@@ -125,7 +113,7 @@ bool handle_GraphInstantiate(Session& session, const wire::GraphInstantiateArgs&
   graph->flags = args.flags;
   std::vector<uint32_t> all;
   const char* why = nullptr;
-  const NodesResult read = read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, false,
+  const NodesResult read = read_nodes(session, bytes.bytes(), args.nodes, false,
                                       graph->source.get(), graph.get(), &all, &why);
   if (read == NodesResult::kMalformed) return session.malformed(record, why);
   if (read == NodesResult::kStale)
@@ -155,13 +143,13 @@ bool handle_GraphUpdate(Session& session, const wire::GraphUpdateArgs& args, con
   std::shared_ptr<GraphSource> source;
   if (!find_source(session, args.source, &source))
     return session.malformed(record, "no such source of handles");
-  std::vector<uint8_t> bytes;
-  if (args.nodes == 0 || !take_upload(session, args.upload, &bytes))
+  ImageBytes bytes;
+  if (args.nodes == 0 || !session.modules().take_upload(args.upload, &bytes))
     return session.malformed(record, "no such upload");
   std::vector<uint32_t> changed;
   const char* why = nullptr;
-  const NodesResult read = read_nodes(session, std::as_bytes(std::span(bytes)), args.nodes, true,
-                                      source.get(), graph, &changed, &why);
+  const NodesResult read =
+      read_nodes(session, bytes.bytes(), args.nodes, true, source.get(), graph, &changed, &why);
   if (read == NodesResult::kMalformed) return session.malformed(record, why);
   if (read == NodesResult::kStale)  // another thread has ended it meanwhile: as if it were used
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);

@@ -46,7 +46,7 @@ CUresult describe_all(const DriverTable& driver, Module* module) {
 
 // Whether kernels of the image may call printf. Only code that this device can run counts: a
 // library has it for many.
-bool may_print(const DriverTable& driver, const std::vector<uint8_t>& bytes) {
+bool may_print(const DriverTable& driver, const ImageBytes& bytes) {
   constexpr std::string_view kPrintf = "vprintf";
   CUdevice device = 0;
   int major = 0, minor = 0;

@@ -27,6 +27,15 @@ Module* ModuleTable::find_ready(uint64_t id) const {
   return module->library != nullptr || module->context->alive() ? module : nullptr;
 }
 
+bool ModuleTable::take_upload(uint64_t id, ImageBytes* bytes) {
+  const auto upload = uploads.find(id);
+  if (upload == uploads.end() || upload->second.filled < upload->second.bytes.size()) return false;
+  *bytes = std::move(upload->second.bytes);
+  upload_bytes -= bytes->size();
+  uploads.erase(upload);
+  return true;
+}
+
 void forget_globals(DeviceMemory* memory, Module* module, const Context* context) {
   std::erase_if(module->globals, [&](const auto& each) {
     const auto& [address, global] = each;
@@ -44,11 +53,12 @@ bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const
         args.total > kUploadBytesMax - table.upload_bytes) {
       return session.malformed(record, "image size");
     }
-    it = table.uploads.emplace(args.upload, ModuleTable::Upload{}).first;
-    it->second.bytes.resize(args.total);
+    ModuleTable::Upload upload;
+    if (!upload.bytes.make(args.total)) return session.malformed(record, "no memory for an image");
+    it = table.uploads.emplace(args.upload, std::move(upload)).first;
     table.upload_bytes += args.total;
   }
-  std::vector<uint8_t>& image = it->second.bytes;
+  const ImageBytes& image = it->second.bytes;
   if (args.total != image.size() || args.offset > image.size() ||
       args.bytes > image.size() - args.offset) {
     return session.malformed(record, "image piece");
@@ -82,30 +92,22 @@ static void forget_failed(HandleTable<std::shared_ptr<Module>>* handles) {
 
 bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const Record& record) {
   ModuleTable& table = session.modules();
-  auto upload = table.uploads.find(args.upload);
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   if (args.kind > 1) return session.malformed(record, "kind of module");
   const auto room =
       protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.slab_bytes);
   if (!room) return session.malformed(record, "slab range");
-  if (upload == table.uploads.end() || upload->second.filled < upload->second.bytes.size()) {
-    return session.malformed(record, "image is not complete");
-  }
-  std::string why;  // a driver follows what stands in an image, so it is measured first
-  const std::vector<uint8_t>& bytes = upload->second.bytes;
-  if (!cudart::check_image(bytes.data(), bytes.size(), &why)) {
-    return session.malformed(record, why.c_str());
-  }
   auto request = std::make_shared<LoadRequest>();
-  request->image = std::move(upload->second.bytes);
-  request->image.resize(request->image.size() + 8);  // PTX text may come without its NUL
+  if (!table.take_upload(args.upload, &request->image))
+    return session.malformed(record, "image is not complete");
+  std::string why;  // a driver follows what stands in an image, so it is measured first
+  if (!cudart::check_image(request->image.data(), request->image.size(), &why))
+    return session.malformed(record, why.c_str());
   request->library = args.kind == 1;
   request->log_bytes = args.log_bytes;
   request->max_registers = args.max_registers;
   request->optimization_level = args.optimization_level;
-  table.upload_bytes -= request->image.size() - 8;
-  table.uploads.erase(upload);
   auto module = std::make_shared<Module>();
   module->context = session.bound();
   if (request->library) module->request = request;

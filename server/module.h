@@ -16,6 +16,7 @@
 
 #include "driver_table.h"
 #include "server/handles.h"
+#include "server/image_bytes.h"
 
 namespace vgpu::server {
 
@@ -64,11 +65,13 @@ struct Module {
 
 struct ModuleTable {
   struct Upload {
-    std::vector<uint8_t> bytes;
+    ImageBytes bytes;
     uint64_t filled = 0;
   };
   std::unordered_map<uint64_t, Upload> uploads;
   uint64_t upload_bytes = 0;
+  // The bytes of an upload, once it is complete; it is gone then.
+  bool take_upload(uint64_t id, ImageBytes* bytes);
   // Modules and libraries are minted apart, so the same index may stand for one of each.
   HandleTable<std::shared_ptr<Module>> modules, libraries;
 
@@ -86,7 +89,7 @@ void forget_globals(DeviceMemory* memory, Module* module, const Context* context
 
 // What a load was asked for, and what came of it.
 struct LoadRequest {
-  std::vector<uint8_t> image;
+  ImageBytes image;
   bool library = false;
   uint32_t log_bytes = 0;
   uint32_t max_registers = 0;       // 0 = not given

@@ -21,6 +21,7 @@
 #include "server/handles.h"
 #include "server/host_blocks.h"
 #include "server/host_calls.h"
+#include "server/link.h"
 #include "server/module.h"
 #include "server/objects.h"
 #include "server/output.h"
@@ -119,6 +120,7 @@ class Session {
   bool keep_fetched(const Record& record, uint64_t number, std::unique_ptr<Fetched> fetched);
   HandleTable<GraphEntry>& graphs() { return graphs_; }
   HandleTable<GraphSourceEntry>& graph_sources() { return graph_sources_; }
+  HandleTable<LinkEntry>& links() { return links_; }
 
   // --- work for streams (work.cc)
   // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
@@ -168,6 +170,7 @@ class Session {
     ArrayRemains arrays;
     std::vector<std::unique_ptr<GraphEntry>> graphs;
     std::vector<std::unique_ptr<GraphSourceEntry>> graph_sources;
+    std::vector<std::unique_ptr<LinkEntry>> links;
   };
   Remains take_from(Context* context);
   // Thread-safe; the context is current.
@@ -262,6 +265,7 @@ class Session {
   FetchedTable fetched_;
   HandleTable<GraphEntry> graphs_;
   HandleTable<GraphSourceEntry> graph_sources_;
+  HandleTable<LinkEntry> links_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;

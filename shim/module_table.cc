@@ -22,13 +22,6 @@ constexpr uint64_t kLayoutRoom =
     256 * 1024;  // asked for at first; larger layouts are fetched in pieces
 constexpr uint64_t kLayoutBytesMax = uint64_t{256} << 20;
 
-void put_log(const std::string& text, char* log, size_t bytes) {
-  if (log == nullptr || bytes == 0) return;
-  const size_t length = std::min(text.size(), bytes - 1);
-  std::memcpy(log, text.data(), length);
-  log[length] = '\0';
-}
-
 // The rest of a layout that did not fit the room of the first answer.
 CUresult fetch_layout(Session& session, Context* context, uint64_t module, uint64_t bytes,
                       std::vector<uint8_t>* layout) {
@@ -84,8 +77,10 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
     log.assign(reinterpret_cast<const char*>(room) + log_at, answer.log_bytes);
   }
   session.channel().release_down(piece);
-  put_log(result == CUDA_SUCCESS ? log : "", options.info_log, options.info_bytes);
-  put_log(result == CUDA_SUCCESS ? "" : log, options.error_log, options.error_bytes);
+  put_log(result == CUDA_SUCCESS ? log : "", options.info_log, options.info_bytes,
+          options.info_filled);
+  put_log(result == CUDA_SUCCESS ? "" : log, options.error_log, options.error_bytes,
+          options.error_filled);
   if (result != CUDA_SUCCESS && !log.empty())
     log_line(LogLevel::kError, "image refused: %s", log.c_str());
   if (result != CUDA_SUCCESS || whole) return result;
@@ -111,7 +106,15 @@ void remove_module(Session& session, uint64_t id) {
 
 }  // namespace
 
-LoadOptions read_options(unsigned count, const CUjit_option* options, void* const* values) {
+void put_log(std::string_view text, char* log, size_t bytes, void** filled) {
+  if (log == nullptr || bytes == 0) return;
+  const size_t length = std::min(text.size(), bytes - 1);
+  std::memcpy(log, text.data(), length);
+  log[length] = '\0';
+  *filled = reinterpret_cast<void*>(static_cast<uintptr_t>(text.empty() ? 0 : length + 1));
+}
+
+LoadOptions read_options(unsigned count, const CUjit_option* options, void** values) {
   LoadOptions read;
   for (unsigned i = 0; options != nullptr && values != nullptr && i < count; ++i) {
     const auto number = reinterpret_cast<uintptr_t>(values[i]);
@@ -127,12 +130,14 @@ LoadOptions read_options(unsigned count, const CUjit_option* options, void* cons
         break;
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
         read.info_bytes = static_cast<uint32_t>(number);
+        read.info_filled = &values[i];
         break;
       case CU_JIT_ERROR_LOG_BUFFER:
         read.error_log = static_cast<char*>(values[i]);
         break;
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
         read.error_bytes = static_cast<uint32_t>(number);
+        read.error_filled = &values[i];
         break;
       default:
         break;
@@ -145,7 +150,8 @@ CUresult load_image(Session& session, Context* context, const void* image,
                     const LoadOptions& options, uint64_t* id) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::string blob, why;
-  if (!cudart::flatten_image(image, &blob, &why)) {
+  std::string_view bytes;
+  if (!cudart::view_image(image, &blob, &bytes, &why)) {
     log_line(LogLevel::kError, "not an image that can be loaded: %s", why.c_str());
     return CUDA_ERROR_INVALID_IMAGE;
   }
@@ -158,7 +164,7 @@ CUresult load_image(Session& session, Context* context, const void* image,
   args.module = handle;
   args.upload = session.next_upload.fetch_add(1, std::memory_order_relaxed);
   args.kind = context == nullptr ? 1 : 0;
-  CUresult result = stage_image(session, where, args.upload, blob.data(), blob.size());
+  CUresult result = stage_image(session, where, args.upload, bytes.data(), bytes.size());
   std::vector<uint8_t> layout;
   if (result == CUDA_SUCCESS) result = load_uploaded(session, where, args, options, &layout);
   Module* module =

@@ -4,6 +4,7 @@
 #define VGPU_SHIM_MODULE_TABLE_H_
 
 #include <string>
+#include <string_view>
 
 #include "shim/process.h"
 
@@ -17,8 +18,12 @@ struct LoadOptions {
   char* info_log = nullptr;
   char* error_log = nullptr;
   size_t info_bytes = 0, error_bytes = 0;
+  void** info_filled = nullptr;  // where the program is told how much there is
+  void** error_filled = nullptr;
 };
-LoadOptions read_options(unsigned count, const CUjit_option* options, void* const* values);
+// Writes a log as a driver does: cut, with its NUL, and how many bytes that are.
+void put_log(std::string_view text, char* log, size_t bytes, void** filled);
+LoadOptions read_options(unsigned count, const CUjit_option* options, void** values);
 
 // Sends `image` and makes a module of `context` (null: a library) out of it. *id is the handle.
 CUresult load_image(Session& session, Context* context, const void* image,

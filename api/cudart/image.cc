@@ -214,18 +214,24 @@ bool append_ptx(const uint8_t* container, std::string* blob, std::string* why) {
   });
 }
 
-bool flatten_wrapper(const Wrapper& wrapper, std::string* blob, std::string* why) {
+// The PTX of a wrapper's relocatable list stands apart, and is put behind the container in `blob`.
+bool view_wrapper(const Wrapper& wrapper, std::string* blob, std::string_view* bytes,
+                  std::string* why) {
   if (wrapper.container == nullptr) return fail(why, "the wrapper is empty");
-  const size_t bytes =
+  const size_t size =
       container_bytes(static_cast<const uint8_t*>(wrapper.container), kUnknownSize, why);
-  if (bytes == 0) return false;
-  blob->assign(static_cast<const char*>(wrapper.container), bytes);
+  if (size == 0) return false;
+  *bytes = {static_cast<const char*>(wrapper.container), size};
+  if (wrapper.version < 2 || wrapper.relocatable == nullptr || *wrapper.relocatable == nullptr)
+    return true;
+  blob->assign(*bytes);
   if (!each_relocatable(wrapper, [&](auto* piece) { return append_ptx(piece, blob, why); })) {
     return false;
   }
   auto header = load<ContainerHeader>(blob->data());
   header.body_bytes = blob->size() - header.header_bytes;
   std::memcpy(blob->data(), &header, sizeof header);
+  *bytes = *blob;
   return true;
 }
 
@@ -274,33 +280,39 @@ bool check_image(const void* image, size_t size, std::string* why) {
 
 namespace {
 
-bool flatten(const void* image, std::string* blob, std::string* why) {
+bool view(const void* image, std::string* blob, std::string_view* bytes, std::string* why) {
   if (image == nullptr) return fail(why, "no image");
   const auto* at = static_cast<const uint8_t*>(image);
-  if (starts_with(at, kUnknownSize, kWrapperMagic)) {
-    return flatten_wrapper(load<Wrapper>(at), blob, why);
-  }
+  const auto* text = static_cast<const char*>(image);
+  if (starts_with(at, kUnknownSize, kWrapperMagic))
+    return view_wrapper(load<Wrapper>(at), blob, bytes, why);
   if (looks_like_text(at, kUnknownSize)) {
-    blob->assign(reinterpret_cast<const char*>(at));
-    blob->push_back('\0');
+    *bytes = {text, std::strlen(text) + 1};
     return true;
   }
-  size_t bytes = 0;
+  size_t size = 0;
   if (is_elf(at, kUnknownSize)) {
-    bytes = elf_bytes(at, kUnknownSize, why);
+    size = elf_bytes(at, kUnknownSize, why);
   } else if (starts_with(at, kUnknownSize, kContainerMagic)) {
-    bytes = container_bytes(at, kUnknownSize, why);
+    size = container_bytes(at, kUnknownSize, why);
   } else {
     return fail(why, "neither a fatbin, a cubin nor PTX");
   }
-  blob->assign(reinterpret_cast<const char*>(at), bytes);
-  return bytes != 0;
+  *bytes = {text, size};
+  return size != 0;
 }
 
 }  // namespace
 
+bool view_image(const void* image, std::string* blob, std::string_view* bytes, std::string* why) {
+  return view(image, blob, bytes, why) && check_image(bytes->data(), bytes->size(), why);
+}
+
 bool flatten_image(const void* image, std::string* blob, std::string* why) {
-  return flatten(image, blob, why) && check_image(blob->data(), blob->size(), why);
+  std::string_view bytes;
+  if (!view_image(image, blob, &bytes, why)) return false;
+  if (bytes.data() != blob->data()) blob->assign(bytes);
+  return true;
 }
 
 bool ptx_text(const Image& image, std::string* text, std::string* why) {

@@ -45,6 +45,9 @@ bool check_image(const void* image, size_t size, std::string* why);
 // One blob that stands for the image elsewhere: the container's bytes (with the PTX of a wrapper's
 // relocatable list added), the cubin, or the PTX text with its NUL.
 bool flatten_image(const void* image, std::string* blob, std::string* why);
+// The same without a copy where the bytes stand in one piece: *bytes are then the caller's own
+// memory, else *blob.
+bool view_image(const void* image, std::string* blob, std::string_view* bytes, std::string* why);
 
 // The text of PTX, unpacked, without trailing NULs. Costs what the text is long: ask for the one
 // that is wanted.

@@ -48,8 +48,10 @@ CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void* data, s
                           void** values) {
   std::shared_ptr<LinkState> state;
   if (const CUresult result = find_link(handle, &state); result != CUDA_SUCCESS) return result;
-  if (data == nullptr || bytes == 0 || !options_valid(count, options, values))
+  if (data == nullptr || bytes == 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
+      !options_valid(count, options, values)) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   return state->add(type, data, bytes, name == nullptr ? "" : name);
 }
 
@@ -57,7 +59,8 @@ CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char* p
                           unsigned int count, CUjit_option* options, void** values) {
   std::shared_ptr<LinkState> state;
   if (const CUresult result = find_link(handle, &state); result != CUDA_SUCCESS) return result;
-  if (path == nullptr || !options_valid(count, options, values)) return CUDA_ERROR_INVALID_VALUE;
+  if (path == nullptr || type >= CU_JIT_NUM_INPUT_TYPES || !options_valid(count, options, values))
+    return CUDA_ERROR_INVALID_VALUE;
   std::vector<char> bytes;
   if (const CUresult result = softgpu::read_image_file(path, &bytes); result != CUDA_SUCCESS)
     return result;

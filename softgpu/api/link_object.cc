@@ -100,7 +100,12 @@ CUresult LinkState::add(CUjitInputType type, const void* data, size_t bytes,
     case CU_JIT_INPUT_PTX:
       return add_text(std::string(text, strnlen(text, bytes)), name);
     case CU_JIT_INPUT_CUBIN:  // ours, of an earlier link, are containers
-    case CU_JIT_INPUT_FATBINARY:
+    case CU_JIT_INPUT_FATBINARY: {
+      std::string why;
+      if (!cudart::check_image(data, bytes, &why))
+        return refuse(CUDA_ERROR_INVALID_IMAGE, "error   : " + why);
+      return add_containers(text, bytes, true);
+    }
     case CU_JIT_INPUT_OBJECT:
       return add_containers(text, bytes, true);
     case CU_JIT_INPUT_LIBRARY:

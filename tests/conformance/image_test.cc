@@ -148,6 +148,21 @@ TEST_F(ImageTest, TheNewestCodeThatRuns) {
   expect_fill(image.data(), 71);
 }
 
+// As libraries are: most of it is code for other devices.
+TEST_F(ImageTest, MoreThanAHundredMegabytes) {
+  const std::string image =
+      ContainerBuilder()
+          .add(kCubinEntry, kOld, kPlain, cubin() + std::string(110u << 20, 'x'))
+          .add(kPtxEntry, kVolta, kPlain, fill_module(5))
+          .build();
+  CUlibrary library = nullptr;
+  ASSERT_OK(cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  EXPECT_OK(cuLibraryUnload(library));
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, image.data()));
+  EXPECT_EQ(filled_by_module(module), 6U);
+}
+
 TEST_F(ImageTest, NothingForThisDevice) {
   const std::string machine = ContainerBuilder().add(kCubinEntry, kOld, kPlain, cubin()).build();
   expect_refused(machine.data(), CUDA_ERROR_NO_BINARY_FOR_GPU);

@@ -87,6 +87,7 @@ struct World {
   CUgraph g = nullptr;
   CUgraphExec x = nullptr;
   CUgraphConditionalHandle handle = 0;
+  CUlinkState link = nullptr;
   CUuuid uuid = {};
   CUdevprop properties = {};
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
@@ -129,8 +130,11 @@ std::span<const Family> families();
 
 // Defined by the file of the family.
 extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
+    extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
     kErrorRows, kEventRows, kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows,
-    kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows,
+    kLinkRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows,
+    kOccupancyRows, kPointerRows, kStreamRows, kVmmRows;
+kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows,
     kPointerRows, kStreamRows, kVmmRows;
 
 }  // namespace vgpu::fidelity
