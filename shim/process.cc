@@ -166,7 +166,8 @@ void end_at_exit() {
 }
 
 void write_stats_at_exit() {
-  if (Session* session = Process::session(); session != nullptr) write_stats(session->stats());
+  if (Session* session = Process::session(); session != nullptr)
+    write_stats(session->stats(), session->channel().producer().written());
 }
 
 }  // namespace

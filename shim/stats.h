@@ -31,13 +31,13 @@ struct Stats {
   void add(std::atomic<uint64_t> Stats::*counter, uint64_t bytes) {
     (this->*counter).fetch_add(bytes, std::memory_order_relaxed);
   }
-  // One JSON object on one line.
-  std::string to_json() const;
+  // One JSON object on one line. `ring_bytes`: what all records took of the ring.
+  std::string to_json(uint64_t ring_bytes) const;
 };
 
 // Writes `stats` where VGPU_STATS says: "1" is stderr, anything else a file. Nothing when it is
 // unset or "0".
-void write_stats(const Stats& stats);
+void write_stats(const Stats& stats, uint64_t ring_bytes);
 
 }  // namespace vgpu::shim
 

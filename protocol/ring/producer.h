@@ -64,6 +64,8 @@ class Producer {
 
   // Sequence number of the newest committed record; 0 before the first.
   uint64_t sequence() const { return sequence_; }
+  // Bytes of the ring that records have taken so far.
+  uint64_t written() const { return tail_; }
 
   // Ends every wait in reserve() with null, now and for good. Thread-safe.
   void mark_dead();

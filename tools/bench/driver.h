@@ -30,6 +30,11 @@ struct Driver {
   CUresult (*cuMemFree)(CUdeviceptr) = nullptr;
   CUresult (*cuMemcpyHtoD)(CUdeviceptr, const void*, size_t) = nullptr;
   CUresult (*cuMemcpyDtoH)(void*, CUdeviceptr, size_t) = nullptr;
+  CUresult (*cuGraphCreate)(CUgraph*, unsigned) = nullptr;
+  CUresult (*cuGraphAddKernelNode)(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
+                                   const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
+  CUresult (*cuGraphInstantiate)(CUgraphExec*, CUgraph, unsigned long long) = nullptr;
+  CUresult (*cuGraphLaunch)(CUgraphExec, CUstream) = nullptr;
   CUfunction empty = nullptr;
 
   // Says on stderr what is missing.
@@ -50,7 +55,11 @@ struct Driver {
            find(library, "cuMemAlloc_v2", &cuMemAlloc) &&
            find(library, "cuMemFree_v2", &cuMemFree) &&
            find(library, "cuMemcpyHtoD_v2", &cuMemcpyHtoD) &&
-           find(library, "cuMemcpyDtoH_v2", &cuMemcpyDtoH);
+           find(library, "cuMemcpyDtoH_v2", &cuMemcpyDtoH) &&
+           find(library, "cuGraphCreate", &cuGraphCreate) &&
+           find(library, "cuGraphAddKernelNode_v2", &cuGraphAddKernelNode) &&
+           find(library, "cuGraphInstantiateWithFlags", &cuGraphInstantiate) &&
+           find(library, "cuGraphLaunch", &cuGraphLaunch);
   }
 
   CUresult launch_empty() const {

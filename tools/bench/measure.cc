@@ -110,6 +110,57 @@ void measure_calls(Driver* driver, int scale) {
       cpu, rate, busy, idle, alloc, freed);
 }
 
+namespace {
+
+CUgraphExec make_graph(Driver* driver) {
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  kernel.func = driver->empty;
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode node = nullptr;
+  driver->check(driver->cuGraphCreate(&graph, 0), "cuGraphCreate");
+  for (int i = 0; i < kGraphNodes; ++i) {
+    const CUgraphNode before = node;
+    driver->check(
+        driver->cuGraphAddKernelNode(&node, graph, &before, before == nullptr ? 0 : 1, &kernel),
+        "cuGraphAddKernelNode");
+  }
+  driver->check(driver->cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
+  return exec;
+}
+
+}  // namespace
+
+void run_graphs(Driver* driver, int launches) {
+  const CUgraphExec exec = make_graph(driver);
+  for (int i = 0; i < launches; ++i)
+    driver->check(driver->cuGraphLaunch(exec, nullptr), "cuGraphLaunch");
+  driver->check(driver->cuCtxSynchronize(), "cuCtxSynchronize");
+  std::printf("{\"graph_launches\": %d}\n", launches);
+}
+
+// CPU time of this thread; the worker is through with what was before.
+void measure_graphs(Driver* driver, int scale) {
+  const CUgraphExec exec = make_graph(driver);
+  std::vector<double> graph, plain, whole;
+  for (int i = 0; i < 20 * scale; ++i) {
+    uint64_t cpu = thread_cpu_ns();
+    whole.push_back(elapsed_ns([&] {
+      driver->check(driver->cuGraphLaunch(exec, nullptr), "cuGraphLaunch");
+      graph.push_back(static_cast<double>(thread_cpu_ns() - cpu));
+      driver->check(driver->cuCtxSynchronize(), "cuCtxSynchronize");
+    }));
+    cpu = thread_cpu_ns();
+    for (int j = 0; j < kGraphNodes; ++j) driver->check(driver->launch_empty(), "cuLaunchKernel");
+    plain.push_back(static_cast<double>(thread_cpu_ns() - cpu));
+    driver->check(driver->cuCtxSynchronize(), "cuCtxSynchronize");
+  }
+  std::printf("{\"graph_launch_cpu_ns\": %.0f, \"graph_plain_cpu_ns\": %.0f, \"graph_ns\": %.0f}\n",
+              median(graph), median(plain), median(whole));
+}
+
 void measure_copies(Driver* driver, int repetitions, size_t max_bytes) {
   std::vector<char> from(max_bytes, 1), to(max_bytes, 2);
   CUdeviceptr device = 0;

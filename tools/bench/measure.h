@@ -15,6 +15,13 @@ void run_steps(Driver* driver, int steps);
 // Launches, round trips, allocations. `scale` multiplies the repetitions.
 void measure_calls(Driver* driver, int scale);
 
+// Launches of a graph of kGraphNodes empty kernels, one after the other, beside as many launches
+// of the kernel.
+inline constexpr int kGraphNodes = 1000;
+void measure_graphs(Driver* driver, int scale);
+// `launches` of that graph.
+void run_graphs(Driver* driver, int launches);
+
 // Copies each way of 64 KiB up to max_bytes, beside memcpy of the same size, taken in turns.
 void measure_copies(Driver* driver, int repetitions, size_t max_bytes);
 

@@ -181,3 +181,43 @@ NULL_NOTHING(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)
 NULL_NOTHING(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)
 NULL_NOTHING(cuMemsetD16Async, CUdeviceptr, unsigned short, size_t, CUstream)
 NULL_NOTHING(cuMemsetD32Async, CUdeviceptr, unsigned, size_t, CUstream)
+
+NULL_CALL(cuGraphCreate, CUgraph* out, unsigned) { return give(out); }
+NULL_CALL(cuGraphAddKernelNode_v2, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          const CUDA_KERNEL_NODE_PARAMS*) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddMemcpyNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          const CUDA_MEMCPY3D*, CUcontext) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddMemsetNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          const CUDA_MEMSET_NODE_PARAMS*, CUcontext) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddEventRecordNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          CUevent) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddEventWaitNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t, CUevent) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddEmptyNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddBatchMemOpNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          const CUDA_BATCH_MEM_OP_NODE_PARAMS*) {
+  return give(out);
+}
+NULL_CALL(cuGraphAddHostNode, CUgraphNode* out, CUgraph, const CUgraphNode*, size_t,
+          const CUDA_HOST_NODE_PARAMS*) {
+  return give(out);
+}
+NULL_NOTHING(cuGraphKernelNodeSetAttribute, CUgraphNode, CUkernelNodeAttrID,
+             const CUkernelNodeAttrValue*)
+NULL_CALL(cuGraphInstantiateWithFlags, CUgraphExec* out, CUgraph, unsigned long long) {
+  return give(out);
+}
+NULL_NOTHING(cuGraphLaunch, CUgraphExec, CUstream)
+NULL_NOTHING(cuGraphExecDestroy, CUgraphExec)
+NULL_NOTHING(cuGraphDestroy, CUgraph)

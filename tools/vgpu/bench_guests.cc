@@ -36,6 +36,7 @@ class GuestBench {
   }
   void attach();
   void round_trips();
+  void graphs();
 
  private:
   nlohmann::json child(const std::vector<std::string>& arguments);
@@ -112,6 +113,24 @@ void GuestBench::round_trips() {
   if (none && many) put("step_trips", (*many - *none) / kSteps);
 }
 
+// What launches of a graph of 1,000 kernels cost: time, and what they send and wait for.
+void GuestBench::graphs() {
+  keep(child({"graphs", options_.quick ? "1" : "10"}));
+  constexpr int kLaunches = 100;
+  const bool none = !child({"graph_steps", "0"}).empty();
+  const GuestStats before = stats_;
+  if (!none || child({"graph_steps", std::to_string(kLaunches)}).empty()) return;
+  if (!before.ring_bytes || !stats_.ring_bytes || !before.round_trips || !stats_.round_trips) {
+    problems_->push_back(prefix_ + "graph_steps: the guest wrote no counts");
+    return;
+  }
+  const auto each = [](uint64_t many, uint64_t few) {
+    return (static_cast<double>(many) - static_cast<double>(few)) / kLaunches;
+  };
+  put("graph_launch_bytes", each(*stats_.ring_bytes, *before.ring_bytes));
+  put("graph_launch_trips", each(*stats_.round_trips, *before.round_trips));
+}
+
 void say(const char* text) {
   std::printf("%s ...\n", text);
   std::fflush(stdout);
@@ -130,12 +149,14 @@ void measure_guests(const BenchOptions& options, const Supervisor& supervisor, F
     GuestBench bench(options, supervisor, places, "null.", places.null_driver, figures, problems);
     bench.calls();
     bench.attach();
+    bench.graphs();
   }
   say("measuring calls, attach and copies on the software GPU");
   GuestBench bench(options, supervisor, places, "soft.", "soft", figures, problems);
   bench.calls();
   bench.attach();
   bench.round_trips();
+  bench.graphs();
   bench.copies();
 }
 

@@ -49,6 +49,7 @@ class Judge {
 
 std::string rate(double per_second) { return number_text(per_second / 1e6, 2) + " M/s"; }
 std::string trips(double count) { return number_text(count, count == int(count) ? 0 : 2); }
+std::string bytes(double count) { return number_text(count, 0) + " bytes"; }
 std::string bandwidth(double bytes_per_second) {
   return number_text(bytes_per_second / 1e9, 2) + " GB/s";
 }
@@ -96,12 +97,21 @@ std::vector<BenchRow> judge_figures(const Figures& figures) {
             trips, "");
   judge.row("round trips of copy in, launch, copy out", "soft.step_trips", 1, false, "<= 1", trips,
             "");
+  judge.row("launch of a graph of 1,000 kernels, guest CPU", "null.graph_launch_cpu_ns",
+            std::nullopt, false, "", duration_text,
+            "1,000 launches " + judge.shown("null.graph_plain_cpu_ns", duration_text));
+  judge.row("the same, what a launch takes of the ring", "soft.graph_launch_bytes", 128, false,
+            "<= 128 bytes", bytes, "");
+  judge.row("the same, round trips of a launch", "soft.graph_launch_trips", 0.05, false, "none",
+            trips, "");
   judge.row("attach to a waiting worker, software GPU", "soft.attach_ns", 5e6, false, "<= 5 ms",
             duration_text, "");
   judge.row("attach to a waiting worker, null driver", "null.attach_ns", 5e6, false, "<= 5 ms",
             duration_text, "");
   judge.plain("copy to device, 1 MiB, first of a process", "soft.first_to_device_bytes_per_s",
               bandwidth);
+  judge.plain("graph of 1,000 empty kernels, to its end, software GPU", "soft.graph_ns",
+              duration_text);
   judge.plain("launch, guest CPU, software GPU", "soft.launch_cpu_ns", duration_text);
   judge.plain("launches through the software GPU", "soft.launch_records_per_s", rate);
   judge.plain("futex exchange without pauses", "raw_futex_busy_ns", duration_text);

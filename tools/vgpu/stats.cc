@@ -32,6 +32,7 @@ GuestStats parse_stats(const std::string& text) {
     add(&stats.round_trips, number(json, "round_trips"));
     add(&stats.records, number(json, "records"));
     add(&stats.launches, number(json, "launches"));
+    add(&stats.ring_bytes, number(json, "ring_bytes"));
   }
   return stats;
 }

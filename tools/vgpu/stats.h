@@ -10,7 +10,7 @@
 namespace vgpu::tools {
 
 struct GuestStats {
-  std::optional<uint64_t> round_trips, records, launches;
+  std::optional<uint64_t> round_trips, records, launches, ring_bytes;
 };
 
 // One JSON object on a line for each process (a guest may have forked): their sums. Members stay
