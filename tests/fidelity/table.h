@@ -130,12 +130,9 @@ std::span<const Family> families();
 
 // Defined by the file of the family.
 extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
-    extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
     kErrorRows, kEventRows, kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows,
     kLinkRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows,
     kOccupancyRows, kPointerRows, kStreamRows, kVmmRows;
-kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows, kOccupancyRows,
-    kPointerRows, kStreamRows, kVmmRows;
 
 }  // namespace vgpu::fidelity
 
