@@ -27,8 +27,9 @@ TESTS = {
     "graph_work": "GraphExecTest.ChainRunsInOrder"
                   ":GraphExecTest.EventsAcrossStreams:GraphExecTest.MemoryOperations"
                   ":GraphExecTest.Rows",
-    "graph_updates": "GraphExecTest.SetParameters:GraphExecTest.Update"
-                     ":GraphExecTest.ChildParameters:GraphExecTest.NodesThatAreSwitchedOff",
+    "graph_updates": "GraphUpdateTest.*-GraphUpdateTest.ParametersOfALaunchThatWaits",
+    "batches": "BatchTest.*:BatchRectTest.*",
+    "vmm": "VmmTest.*",
     "graph_functions": "GraphHostTest.*",
     "arrays": "ArrayTest.*-ArrayTest.Takes*",  # those need all memory, which here is less
     "stream_memory": "StreamMemoryTest.*",
