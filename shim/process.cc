@@ -96,6 +96,8 @@ void* watch(void* argument) {
 }
 
 // False: without the thread nobody would notice the server's end, and calls would wait for ever.
+// Its stack has the usual size, little of it ever touched: a small one may not even hold the
+// thread-local variables of the program's libraries.
 bool start_watcher(Session* session) {
   g_liveness_fd = session->channel().transport().liveness_fd();
   if (g_liveness_fd < 0) return true;
@@ -104,7 +106,6 @@ bool start_watcher(Session* session) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, 128 * 1024);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
   const int error = ::pthread_create(&thread, &attributes, watch, session);
