@@ -177,8 +177,9 @@ void Parser::register_declaration() {
 }
 
 void Parser::local_variable(Space space) {
+  const DeclaredType declared = declared_type();
   do {
-    Variable v = variable_declaration(space);
+    Variable v = variable_declaration(space, declared);
     if (failed_) return;
     uint32_t* bytes = space == Space::kShared ? &module_->shared_bytes : &function_->local_bytes;
     if (!v.dynamic) {

@@ -17,12 +17,10 @@ uint32_t round_up(uint64_t value, uint32_t align) {
 
 }  // namespace
 
-// [.align n] [.v2|.v4] .type name [dims]; the state space has been read.
-Variable Parser::variable_declaration(Space space) {
-  Variable v;
-  v.space = space;
-  Type type;
-  uint32_t lanes = 1, align = 0;
+// [.align n] [.v2|.v4] .type; the state space has been read.
+Parser::DeclaredType Parser::declared_type() {
+  DeclaredType declared;
+  auto& [type, lanes, align] = declared;
   while (!failed_ && peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
     const std::string w = word().substr(1);
     if (w == "align")
@@ -36,6 +34,13 @@ Variable Parser::variable_declaration(Space space) {
     else if (!parse_type(w, &type))
       fail("'." + w + "' is no type");
   }
+  return declared;
+}
+
+// name [dims], of which several may share a type.
+Variable Parser::variable_declaration(Space space, const DeclaredType& declared) {
+  Variable v;
+  v.space = space;
   v.name = word();
   uint64_t count = 1;
   while (accept("[")) {
@@ -50,9 +55,9 @@ Variable Parser::variable_declaration(Space space) {
     if (count > kVariableBytesMax) fail("array size out of range");
     expect("]");
   }
-  const uint32_t element = std::max<uint32_t>(type.bytes(), 1) * lanes;
+  const uint32_t element = std::max<uint32_t>(declared.type.bytes(), 1) * declared.lanes;
   v.bytes = count * element;
-  v.align = align == 0 ? element : align;
+  v.align = declared.align == 0 ? element : declared.align;
   if ((v.align & (v.align - 1)) != 0 || v.align > 4096) fail("alignment is no power of two");
   return v;
 }

@@ -45,7 +45,15 @@ class Parser {
   void alias();
 
   // parse_declaration.cc: variables, initialisers, functions
-  Variable variable_declaration(Space space);
+  struct DeclaredType {
+    Type type;
+    uint32_t lanes = 1, align = 0;  // 0: the type's own
+  };
+  DeclaredType declared_type();
+  Variable variable_declaration(Space space, const DeclaredType& declared);
+  Variable variable_declaration(Space space) {
+    return variable_declaration(space, declared_type());
+  }
   void initializer(const Type& type, GlobalVar* global);
   void initializer_value(const Type& type, uint64_t offset, GlobalVar* global);
   void function(bool is_kernel);
