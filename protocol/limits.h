@@ -9,7 +9,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kProtocolVersion =
-    3;  // raised by any change of layout or of the handshake
+    4;  // raised by any change of layout or of the handshake
 
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
@@ -73,7 +73,7 @@ inline constexpr size_t kNameBytesMax = 255;
 inline constexpr size_t kListedNameBytesMax = 63;  // names in a listing of guests are cut
 inline constexpr size_t kTextBytesMax = 1023;
 inline constexpr size_t kRangesMax = 8;
-inline constexpr size_t kDevicesMax = 16;
+inline constexpr size_t kDevicesMax = 16;  // of one guest, and of one server
 inline constexpr size_t kDeviceAttributesMax = 512;
 inline constexpr size_t kGuestsListedMax = 256;
 

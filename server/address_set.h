@@ -20,6 +20,11 @@ class AddressSet {
   // Whether the whole range is in. An empty range is, when its base is in or just behind.
   bool contains(uint64_t base, uint64_t bytes) const;
   bool overlaps(uint64_t base, uint64_t bytes) const;
+  // Calls visit(base, bytes) for each range.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [base, end] : ends_) visit(base, end - base);
+  }
 
  private:
   std::map<uint64_t, uint64_t> ends_;  // base of a range -> its end

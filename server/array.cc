@@ -24,7 +24,7 @@ bool destroy_later(Session& session, Context* context, uint64_t charged, const R
           (void)driver.cuCtxSetCurrent(context->handle);
           result = session.noted(destroy(driver), context);
         }
-        if (result == CUDA_SUCCESS) session.memory().give_back(charged);
+        if (result == CUDA_SUCCESS) session.memory().on(context->device)->give_back(charged);
         if (reply != protocol::kNoReply) session.channel().replies().complete(reply, result);
       });
   return true;
@@ -39,9 +39,10 @@ bool read_shape(Session& session, const wire::ArrayCreateArgs& args, ArrayShape*
   d.Format = static_cast<CUarray_format>(args.format);
   d.NumChannels = args.channels;
   d.Flags = args.flags;
-  const auto attribute = [&session](CUdevice_attribute which) {
+  const CUdevice device = session.config().devices->at(session.bound()->device)->number();
+  const auto attribute = [&session, device](CUdevice_attribute which) {
     int value = 0;
-    (void)session.driver().cuDeviceGetAttribute(&value, which, session.config().device);
+    (void)session.driver().cuDeviceGetAttribute(&value, which, device);
     return value;
   };
   return make_shape(d, args.levels, attribute, shape) == CUDA_SUCCESS;
@@ -54,10 +55,11 @@ CUresult create_array(Session& session, uint64_t id, const ArrayShape& shape, bo
   array->charged = shape.bytes();
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = shape.descriptor();
   CUarray handle = nullptr;
-  if (!session.memory().charge(shape.bytes())) return CUDA_ERROR_OUT_OF_MEMORY;
+  DeviceMemory& memory = *session.memory().on(session.bound()->device);
+  if (!memory.charge(shape.bytes())) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = session.driver().cuArray3DCreate_v2(&handle, &descriptor);
   array->handle = handle;
-  if (result != CUDA_SUCCESS) session.memory().discharge(shape.bytes());
+  if (result != CUDA_SUCCESS) memory.discharge(shape.bytes());
   *good_id =
       result != CUDA_SUCCESS || session.arrays().arrays.insert(id, std::move(array)) != nullptr;
   if (!*good_id) (void)session.driver().cuArrayDestroy(handle);
@@ -71,11 +73,12 @@ CUresult create_mipmapped(Session& session, uint64_t id, const ArrayShape& shape
   array->charged = shape.bytes();
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = shape.descriptor();
   CUmipmappedArray handle = nullptr;
-  if (!session.memory().charge(shape.bytes())) return CUDA_ERROR_OUT_OF_MEMORY;
+  DeviceMemory& memory = *session.memory().on(session.bound()->device);
+  if (!memory.charge(shape.bytes())) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result =
       session.driver().cuMipmappedArrayCreate(&handle, &descriptor, shape.levels);
   array->handle = handle;
-  if (result != CUDA_SUCCESS) session.memory().discharge(shape.bytes());
+  if (result != CUDA_SUCCESS) memory.discharge(shape.bytes());
   *good_id =
       result != CUDA_SUCCESS || session.arrays().mipmapped.insert(id, std::move(array)) != nullptr;
   if (!*good_id) (void)session.driver().cuMipmappedArrayDestroy(handle);

@@ -1,4 +1,4 @@
-// Device, address range and snapshot for a guest.
+// Devices, address range and snapshots for a guest.
 // SPDX-License-Identifier: Apache-2.0
 #include "server/attach.h"
 
@@ -69,8 +69,82 @@ bool is_ours(const protocol::AddressRange& range) {
 
 }  // namespace
 
-Result<Device> Device::open(const DriverTable* driver) {
-  Device opened;
+Result<std::unique_ptr<Device>> Device::inspect(const DriverTable* driver, CUdevice number) {
+  std::unique_ptr<Device> device(new Device(driver, number));
+  char name[256] = {};
+  (void)driver->cuDeviceGetName(name, sizeof(name) - 1, number);
+  device->name_ = name;
+  size_t bytes = 0;
+  const CUresult result = driver->cuDeviceTotalMem_v2(&bytes, number);
+  if (result != CUDA_SUCCESS) return failed(*driver, "cuDeviceTotalMem", result);
+  device->memory_bytes_ = bytes;
+  device->virtual_memory_ = device->has_virtual_memory();
+  device->shares_memory_ = device->virtual_memory_ && device->can_share();
+  return device;
+}
+
+bool Device::has_virtual_memory() const {
+  int supported = 0;
+  (void)driver_->cuDeviceGetAttribute(
+      &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, number_);
+  if (supported == 0 || driver_->cuMemAddressReserve == nullptr ||
+      driver_->cuMemCreate == nullptr || driver_->cuMemMap == nullptr ||
+      driver_->cuMemSetAccess == nullptr || driver_->cuMemUnmap == nullptr ||
+      driver_->cuMemRelease == nullptr || driver_->cuMemGetAllocationGranularity == nullptr) {
+    return false;
+  }
+  const CUmemAllocationProp properties = memory_properties(number_);
+  size_t granularity = 0;
+  const CUresult result = driver_->cuMemGetAllocationGranularity(&granularity, &properties,
+                                                                 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  // Some vGPU profiles say they can and then refuse this call.
+  return result == CUDA_SUCCESS && granularity != 0 && kHandleBytes % granularity == 0;
+}
+
+bool Device::can_share() const {
+  int descriptors = 0;
+  (void)driver_->cuDeviceGetAttribute(
+      &descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, number_);
+  return descriptors != 0 && driver_->cuMemExportToShareableHandle != nullptr &&
+         driver_->cuMemImportFromShareableHandle != nullptr &&
+         driver_->cuMemRetainAllocationHandle != nullptr;
+}
+
+CUresult Device::open() {
+  std::lock_guard lock(mutex_);
+  CUcontext context = primary_.load(std::memory_order_relaxed);
+  if (context == nullptr) {
+    const CUresult result = driver_->cuDevicePrimaryCtxRetain(&context, number_);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  const CUresult result = driver_->cuCtxSetCurrent(context);
+  // release: partner is primary().
+  if (result == CUDA_SUCCESS) primary_.store(context, std::memory_order_release);
+  return result;
+}
+
+void Device::close() {
+  std::lock_guard lock(mutex_);
+  if (primary_.exchange(nullptr) != nullptr && driver_->cuDevicePrimaryCtxRelease_v2 != nullptr)
+    (void)driver_->cuDevicePrimaryCtxRelease_v2(number_);
+}
+
+DeviceIdentity Device::identity() const {
+  DeviceIdentity identity;
+  CUuuid uuid{};
+  if (driver_->cuDeviceGetUuid_v2 != nullptr &&
+      driver_->cuDeviceGetUuid_v2(&uuid, number_) == CUDA_SUCCESS) {
+    std::memcpy(identity.uuid.data(), uuid.bytes, identity.uuid.size());
+  }
+  char pci[32] = {};
+  if (driver_->cuDeviceGetPCIBusId(pci, sizeof(pci) - 1, number_) == CUDA_SUCCESS) {
+    identity.pci_bus_id = pci;
+  }
+  return identity;
+}
+
+Result<Devices> Devices::open(const DriverTable* driver, const std::string& list) {
+  Devices opened;
   opened.driver_ = driver;
   CUresult result = driver->cuInit(0);
   if (result != CUDA_SUCCESS) return failed(*driver, "cuInit", result);
@@ -79,48 +153,59 @@ Result<Device> Device::open(const DriverTable* driver) {
   if (result != CUDA_SUCCESS) return failed(*driver, "cuDeviceGetCount", result);
   if (count == 0) return Status(StatusCode::kUnavailable, "the driver has no device");
   (void)driver->cuDriverGetVersion(&opened.driver_version_);
-  result = driver->cuDeviceGet(&opened.device_, 0);
-  if (result != CUDA_SUCCESS) return failed(*driver, "cuDeviceGet", result);
-  char name[256] = {};
-  (void)driver->cuDeviceGetName(name, sizeof(name) - 1, opened.device_);
-  opened.name_ = name;
-  size_t bytes = 0;
-  result = driver->cuDeviceTotalMem_v2(&bytes, opened.device_);
-  if (result != CUDA_SUCCESS) return failed(*driver, "cuDeviceTotalMem", result);
-  opened.memory_bytes_ = bytes;
-  result = driver->cuDevicePrimaryCtxRetain(&opened.primary_, opened.device_);
-  if (result != CUDA_SUCCESS) return failed(*driver, "cuDevicePrimaryCtxRetain", result);
-  result = driver->cuCtxSetCurrent(opened.primary_);
-  if (result != CUDA_SUCCESS) return failed(*driver, "cuCtxSetCurrent", result);
-  int supported = 0;
-  (void)driver->cuDeviceGetAttribute(
-      &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, opened.device_);
-  opened.virtual_memory_ = supported != 0 && driver->cuMemAddressReserve != nullptr &&
-                           driver->cuMemCreate != nullptr && driver->cuMemMap != nullptr &&
-                           driver->cuMemSetAccess != nullptr && driver->cuMemUnmap != nullptr &&
-                           driver->cuMemRelease != nullptr;
-  if (opened.virtual_memory_) {
-    const CUmemAllocationProp properties = memory_properties(opened.device_);
-    size_t granularity = 0;
-    result = driver->cuMemGetAllocationGranularity(&granularity, &properties,
-                                                   CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    // Some vGPU profiles say they can and then refuse this call.
-    opened.virtual_memory_ =
-        result == CUDA_SUCCESS && granularity != 0 && kHandleBytes % granularity == 0;
-    int descriptors = 0;
-    (void)driver->cuDeviceGetAttribute(
-        &descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-        opened.device_);
-    opened.shares_memory_ = opened.virtual_memory_ && descriptors != 0 &&
-                            driver->cuMemExportToShareableHandle != nullptr &&
-                            driver->cuMemImportFromShareableHandle != nullptr &&
-                            driver->cuMemRetainAllocationHandle != nullptr;
+  std::vector<std::unique_ptr<Device>> all;
+  std::vector<DeviceIdentity> identities;
+  for (int i = 0; i < count; ++i) {
+    CUdevice number = 0;
+    result = driver->cuDeviceGet(&number, i);
+    if (result != CUDA_SUCCESS) return failed(*driver, "cuDeviceGet", result);
+    Result<std::unique_ptr<Device>> device = Device::inspect(driver, number);
+    if (!device.ok()) return device.status();
+    identities.push_back((*device)->identity());
+    all.push_back(std::move(device).value());
   }
+  Result<std::vector<uint32_t>> served = list_devices(identities, list);
+  if (!served.ok()) return served.status();
+  for (const uint32_t index : *served) {
+    if (opened.count() < protocol::kDevicesMax) opened.devices_.push_back(std::move(all[index]));
+  }
+  result = opened.first().open();
+  if (result != CUDA_SUCCESS) return failed(*driver, "cuDevicePrimaryCtxRetain", result);
   return opened;
 }
 
+Status Devices::grant(const std::vector<DeviceGrant>& grants) {
+  std::vector<std::unique_ptr<Device>> chosen;
+  for (const DeviceGrant& each : grants) {
+    if (at(each.device) == nullptr)
+      return Status(StatusCode::kMalformed, "a grant of a device that is not served");
+    chosen.push_back(std::move(devices_[each.device]));
+    chosen.back()->grant_bytes = each.bytes;
+  }
+  if (chosen.empty()) return Status(StatusCode::kMalformed, "a grant of no device");
+  for (const auto& device : devices_) {
+    if (device != nullptr) device->close();
+  }
+  devices_ = std::move(chosen);
+  const CUresult result = first().open();
+  return result == CUDA_SUCCESS ? ok_status()
+                                : failed(*driver_, "cuDevicePrimaryCtxRetain", result);
+}
+
+Status Devices::grant_all(uint64_t bytes) {
+  std::vector<DeviceGrant> grants;
+  for (uint32_t i = 0; i < count(); ++i) grants.push_back({i, bytes});
+  return grant(grants);
+}
+
+// One device without makes all go the other way: there is one kind of allocator.
+bool Devices::virtual_memory() const {
+  return std::all_of(devices_.begin(), devices_.end(),
+                     [](const auto& device) { return device->virtual_memory(); });
+}
+
 // A busy range comes back elsewhere with success, or as an error: both mean no.
-bool Device::reserve(const protocol::AddressRange& range) {
+bool Devices::reserve(const protocol::AddressRange& range) {
   CUdeviceptr address = 0;
   if (driver_->cuMemAddressReserve(&address, range.bytes, 0, range.base, 0) != CUDA_SUCCESS) {
     return false;
@@ -133,41 +218,54 @@ bool Device::reserve(const protocol::AddressRange& range) {
   return true;
 }
 
-protocol::AddressRange Device::reserve_here(uint64_t bytes) {
+protocol::AddressRange Devices::reserve_here(uint64_t bytes) {
   CUdeviceptr address = 0;
-  if (!virtual_memory_ || driver_->cuMemAddressReserve(&address, bytes, 0, 0, 0) != CUDA_SUCCESS) {
+  if (!virtual_memory() || driver_->cuMemAddressReserve(&address, bytes, 0, 0, 0) != CUDA_SUCCESS) {
     return {};
   }
   reserved_ = {address, bytes};
   return reserved_;
 }
 
-void Device::drop_reservation() {
+bool Devices::shares_memory() const {
+  return std::all_of(devices_.begin(), devices_.end(),
+                     [](const auto& device) { return device->shares_memory(); });
+}
+
+int Devices::find(const std::array<uint8_t, 16>& uuid) const {
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const auto& device) {
+    return device->identity().uuid == uuid;
+  });
+  return found == devices_.end() ? -1 : static_cast<int>(found - devices_.begin());
+}
+
+void Devices::drop_reservation() {
   if (reserved_.bytes != 0) (void)driver_->cuMemAddressFree(reserved_.base, reserved_.bytes);
   reserved_ = {};
 }
 
-void Device::reserve_ahead() {
-  if (!virtual_memory_) return;
+void Devices::reserve_ahead() {
+  if (!virtual_memory()) return;
   for (uint64_t base : kDeviceRangeBases) {
     if (reserve({base, kDeviceRangeBytes})) return;
   }
   log(Level::kInfo, "the driver gives none of our address ranges: slabs are lent instead");
 }
 
-void Device::choose_range(const protocol::Hello& hello, protocol::HelloReply* reply) {
+void Devices::choose_range(const protocol::Hello& hello, protocol::HelloReply* reply) {
   reply->device_range = {};
   const auto& offered = hello.device_ranges;
   if ((hello.flags & protocol::kHelloForwardAllocator) != 0) {
     reply->allocator = protocol::AllocatorMode::kForward;
     return;
   }
-  if (virtual_memory_ && reserved_.bytes != 0 &&
-      std::find(offered.begin(), offered.end(), reserved_) == offered.end()) {
+  const bool possible = virtual_memory();
+  if (reserved_.bytes != 0 &&
+      (!possible || std::find(offered.begin(), offered.end(), reserved_) == offered.end())) {
     drop_reservation();
   }
   for (const protocol::AddressRange& range : offered) {
-    if (!virtual_memory_ || reserved_.bytes != 0) break;
+    if (!possible || reserved_.bytes != 0) break;
     if (is_ours(range)) reserve(range);
   }
   if (reserved_.bytes != 0) {
@@ -178,23 +276,33 @@ void Device::choose_range(const protocol::Hello& hello, protocol::HelloReply* re
   }
 }
 
-protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
+void Device::add_peer_facts(const Device& other, std::vector<int32_t>* facts) const {
+  int can = 0;
+  if (&other != this && driver_->cuDeviceCanAccessPeer != nullptr)
+    (void)driver_->cuDeviceCanAccessPeer(&can, number_, other.number_);
+  facts->push_back(can);
+  for (int i = 1; i < protocol::kPeerFacts; ++i) {
+    int value = protocol::kPeerFactUnknown;
+    if (&other == this || driver_->cuDeviceGetP2PAttribute == nullptr ||
+        driver_->cuDeviceGetP2PAttribute(&value, static_cast<CUdevice_P2PAttribute>(i), number_,
+                                         other.number_) != CUDA_SUCCESS) {
+      value = protocol::kPeerFactUnknown;
+    }
+    facts->push_back(value);
+  }
+}
+
+protocol::DeviceSnapshot Device::snapshot() const {
   protocol::DeviceSnapshot snapshot;
   snapshot.name = name_;
-  CUuuid uuid{};
-  if (driver_->cuDeviceGetUuid_v2 != nullptr &&
-      driver_->cuDeviceGetUuid_v2(&uuid, device_) == CUDA_SUCCESS) {
-    std::memcpy(snapshot.uuid.data(), uuid.bytes, snapshot.uuid.size());
-  }
-  char pci[32] = {};
-  if (driver_->cuDeviceGetPCIBusId(pci, sizeof(pci) - 1, device_) == CUDA_SUCCESS) {
-    snapshot.pci_bus_id = pci;
-  }
+  const DeviceIdentity who = identity();
+  snapshot.uuid = who.uuid;
+  snapshot.pci_bus_id = who.pci_bus_id;
   const int count = std::min<int>(CU_DEVICE_ATTRIBUTE_MAX, protocol::kDeviceAttributesMax);
   for (int i = 0; i < count; ++i) {
     int value = 0;
     if (i == 0 || driver_->cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i),
-                                                device_) != CUDA_SUCCESS) {
+                                                number_) != CUDA_SUCCESS) {
       value = 0;
     }
     snapshot.attributes.push_back(value);
@@ -219,18 +327,23 @@ protocol::DeviceSnapshot Device::snapshot(uint64_t grant_bytes) const {
   return snapshot;
 }
 
-protocol::HelloReply make_reply(Device* device, const protocol::Hello& hello, uint64_t grant_bytes,
-                                uint64_t session, const std::string& driver_name) {
+protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, uint64_t session,
+                                const std::string& driver_name) {
   protocol::HelloReply reply;
   reply.wire_hash = kWireHash;
   reply.server_version = kServerVersion;
   reply.driver = driver_name;
-  reply.driver_version = device->driver_version();
+  reply.driver_version = devices->driver_version();
   reply.session = session;
   reply.server_pid = getpid();
-  reply.memory_bytes = grant_bytes;
-  reply.devices.push_back(device->snapshot(grant_bytes));
-  device->choose_range(hello, &reply);
+  reply.memory_bytes = devices->first().grant_bytes;
+  for (size_t i = 0; i < devices->count(); ++i) {
+    const Device& device = *devices->at(i);
+    reply.devices.push_back(device.snapshot());
+    for (size_t other = 0; other < devices->count(); ++other)
+      device.add_peer_facts(*devices->at(other), &reply.devices.back().peers);
+  }
+  devices->choose_range(hello, &reply);
   return reply;
 }
 

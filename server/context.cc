@@ -9,11 +9,13 @@
 
 namespace vgpu::server {
 
-Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, bool primary) {
+Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, uint32_t device,
+                              bool primary) {
   Context& context = contexts_.emplace_back(config_.flow);
   context.id = id;
   context.handle = handle;
   context.slot = slot;
+  context.device = device;
   context.primary = primary;
   context.legacy.handle = CU_STREAM_LEGACY;
   context.legacy.blocking = true;
@@ -37,6 +39,21 @@ Context* Session::find_context(uint64_t id) {
   return found != nullptr && found->alive() ? found : nullptr;
 }
 
+bool Session::has_primary(uint32_t device) const {
+  return std::any_of(contexts_.begin(), contexts_.end(), [device](const Context& each) {
+    return each.primary && each.device == device && each.alive();
+  });
+}
+
+bool Session::may_close(const Context& primary) const {
+  const bool alone = std::none_of(contexts_.begin(), contexts_.end(), [&](const Context& each) {
+    return &each != &primary && each.device == primary.device &&
+           each.state.load(std::memory_order_acquire) != ContextState::kGone;
+  });
+  return alone && primary.device != 0 &&
+         memory_->on(primary.device)->mode() == protocol::AllocatorMode::kReserved;
+}
+
 CUresult Session::bind(Context* context) {
   const CUresult result = driver().cuCtxSetCurrent(context->handle);
   if (result == CUDA_SUCCESS) bound_ = context;
@@ -45,12 +62,14 @@ CUresult Session::bind(Context* context) {
 
 void Session::unbind() {
   bound_ = nullptr;
-  (void)driver().cuCtxSetCurrent(config_.primary);
+  (void)driver().cuCtxSetCurrent(home());
 }
 
 Session::Remains Session::take_from(Context* context) {
   if (slab_sequence_ != 0) flush_slab();
   Remains remains;
+  remains.peers = drop_peers(context);
+  remains.device = context->device;
   remains.lanes = lane_ends(context);
   std::vector<uint64_t> ids;
   streams_.for_each([&](uint64_t id, Stream& each) {
@@ -114,7 +133,12 @@ void Session::destroy_remains(Remains* remains) {
   remains->modules.clear();
   const uint64_t charged = remains->arrays.charged;
   destroy_arrays(driver(), &remains->arrays);
-  memory_->give_back(charged);
+  memory_->on(remains->device)->give_back(charged);
+  for (const auto& [user, owner] : remains->peers) {
+    if (driver().cuCtxSetCurrent(user) == CUDA_SUCCESS)
+      (void)driver().cuCtxDisablePeerAccess(owner);
+  }
+  remains->peers.clear();
 }
 
 // Pages of managed variables are of no context, and the program keeps pointers to them.
@@ -148,18 +172,19 @@ bool handle_ContextBind(Session& session, const wire::ContextBindArgs& args, con
 // Making a context takes a driver many milliseconds, so a helper does it.
 bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
                           const Record& record) {
-  if (args.device != 0) return session.malformed(record, "no such device");
+  Device* device = session.find_device(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
   if (args.slot >= protocol::kContextSlots) return session.malformed(record, "context slot");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   if (args.context == 0 || session.find_known_context(args.context) != nullptr) {
     return session.malformed(record, "context id in use");
   }
-  Context* context = session.add_context(args.context, nullptr, args.slot, false);
-  session.pool().post([&session, context, flags = args.flags, reply = record.reply()] {
+  Context* context = session.add_context(args.context, nullptr, args.slot, args.device, false);
+  session.pool().post([&session, context, device, flags = args.flags, reply = record.reply()] {
     const DriverTable& driver = session.driver();
-    const CUresult result = driver.cuCtxCreate_v2(&context->handle, flags, session.config().device);
+    const CUresult result = driver.cuCtxCreate_v2(&context->handle, flags, device->number());
     // The driver has made it current, here, where it is not wanted.
-    if (result == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(session.config().primary);
+    if (result == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(session.home());
     // release: partner is Context::alive().
     context->state.store(result == CUDA_SUCCESS ? ContextState::kAlive : ContextState::kGone,
                          std::memory_order_release);
@@ -194,39 +219,76 @@ bool handle_ContextDestroy(Session& session, const wire::ContextDestroyArgs& arg
   return true;
 }
 
+// Making the context takes long, so a helper does it; later it is there already.
+bool handle_DeviceOpen(Session& session, const wire::DeviceOpenArgs& args, const Record& record) {
+  Device* device = session.config().devices->at(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  session.back_ahead(args.device);  // or the guest would have to ask for its first memory
+  session.pool().post([&session, device, reply = record.reply()] {
+    const CUresult result = device->open();
+    (void)session.driver().cuCtxSetCurrent(session.home());
+    session.channel().replies().complete(reply, result);
+  });
+  return true;
+}
+
 bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
                           const Record& record) {
-  if (args.device != 0) return session.malformed(record, "no such device");
+  const Device* device = session.find_device(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
   if (args.slot >= protocol::kContextSlots) return session.malformed(record, "context slot");
   if (Context* known = session.find_context(args.context); known != nullptr) {
-    if (!known->primary) return session.malformed(record, "context id in use");
+    if (!known->primary || known->device != args.device)
+      return session.malformed(record, "context id in use");
     return session.complete(record, session.revive(known), nullptr, 0);
   }
   if (args.context == 0) return session.malformed(record, "context id");
-  Context* context = session.add_context(args.context, session.config().primary, args.slot, true);
+  if (session.has_primary(args.device))
+    return session.malformed(record, "a second primary context");
+  Context* context =
+      session.add_context(args.context, device->primary(), args.slot, args.device, true);
   context->state = ContextState::kAlive;
   CUresult result = CUDA_SUCCESS;
   if (session.bound() == nullptr) result = session.bind(context);
   return session.complete(record, result, nullptr, 0);
 }
 
-// The driver's context stays: the channel's slabs are registered in it and the guest's memory is
-// mapped for its device. What the guest made in it goes.
+// What the guest made in it goes. The driver's context of the first device stays: the channel's
+// slabs are registered in it. So do those that memory of the guest's is in; others end with it and
+// the device is opened again when it is used next.
 bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
                          const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr || !context->primary) return session.malformed(record, "unknown context");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   auto remains = std::make_shared<Session::Remains>(session.take_from(context));
+  const bool ends = session.may_close(*context);
   context->was_reset = true;
-  session.pool().post([&session, context, remains, reply = record.reply()] {
+  if (ends) {
+    context->state = ContextState::kGone;
+    session.abandon_lane(context->legacy.lane);
+    if (session.bound() == context) session.unbind();
+  }
+  session.pool().post([&session, context, ends, remains, reply = record.reply()] {
     for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
     const DriverTable& driver = session.driver();
     (void)driver.cuCtxSetCurrent(context->handle);
     const CUresult result = session.noted(driver.cuCtxSynchronize(), context);
     session.destroy_remains(remains.get());
+    if (ends) {
+      session.channel().semaphores().clear_sticky(context->slot);
+      context->use.close();
+      context->orphans.clear();
+      context->events.release_all(driver);
+      (void)driver.cuCtxSetCurrent(session.home());
+      session.config().devices->at(context->device)->close();
+      session.host_calls().give_all_of(context);
+    }
     if (session.prints()) session.publish_output();
-    session.channel().replies().complete(reply, result);
+    wire::PrimaryResetReply answer;
+    answer.closed = ends ? 1 : 0;
+    session.channel().replies().complete_with(reply, result, answer);
   });
   return true;
 }

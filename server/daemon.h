@@ -10,6 +10,7 @@
 
 #include "base/mapping.h"
 #include "protocol/session/handshake.h"
+#include "server/device_choice.h"
 #include "server/event_loop.h"
 #include "server/grants.h"
 #include "server/worker_link.h"
@@ -29,6 +30,8 @@ struct DaemonOptions {
   std::string listen_path;
   unsigned socket_mode = 0600;
   std::string driver = "auto";
+  std::string devices;         // which of the driver's are shared; empty: all
+  unsigned guest_devices = 0;  // what a guest gets that names none; 0 = all
   std::string worker_program;
   std::string log_level = "info";
   uint64_t memory_default = 0;  // 0 = a quarter of what can be granted
@@ -55,7 +58,7 @@ class Daemon {
     UniqueFd control, process;
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
-    uint64_t granted = 0;
+    WorkerGrants grants;
     uint64_t started_ms = 0;
     pid_t guest_pid = 0;
     uid_t guest_uid = 0;
@@ -77,7 +80,7 @@ class Daemon {
   void start_worker();
   void worker_spoke(pid_t pid);
   void worker_ended(pid_t pid);
-  void learn_device(const WorkerReady& ready);
+  void learn_devices(const WorkerReady& ready);
   Worker* waiting_worker();
   void adopt(UniqueFd connection, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
 
@@ -91,7 +94,9 @@ class Daemon {
   void close_silent();
   void greet(UniqueFd connection, protocol::Hello hello);
   void serve_queue();
-  void hand_over(Worker* worker, QueuedGuest guest, uint64_t granted);
+  Result<WorkerGrants> take_grants(uint64_t session, const protocol::Hello& hello);
+  void hand_over(Worker* worker, QueuedGuest guest);
+  protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
   protocol::InfoReply info() const;
   void stop_requested(int connection, const protocol::StopRequest& request);
@@ -105,13 +110,14 @@ class Daemon {
 
   DaemonOptions options_;
   EventLoop loop_;
-  Grants grants_;
+  Ledgers ledgers_;
+  std::vector<DeviceIdentity> identities_;  // of the devices that are served
   UniqueFd listener_, signals_;
   std::map<pid_t, std::unique_ptr<Worker>> workers_;
   std::map<int, Unheard> unheard_;
   std::deque<QueuedGuest> queue_;
-  WorkerReady device_;
-  bool device_known_ = false;
+  WorkerReady ready_;  // what the first worker has said
+  bool devices_known_ = false;
   int start_failures_ = 0;
   uint64_t started_ms_ = 0;
   uint64_t next_session_ = 0;

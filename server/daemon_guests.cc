@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/visible_devices.h"
 #include "base/clock.h"
 #include "op.h"
 #include "server/attach.h"
@@ -110,24 +111,34 @@ void Daemon::serve_queue() {
     QueuedGuest guest = std::move(queue_.front());
     queue_.pop_front();
     const uint64_t session = ++next_session_;
-    Result<uint64_t> granted = grants_.take(session, guest.hello.memory_bytes);
+    const Result<WorkerGrants> granted = take_grants(session, guest.hello);
     if (!granted.ok()) {
       refuse(guest.connection.get(), granted.status());
       continue;
     }
     worker->session = session;
-    hand_over(worker, std::move(guest), *granted);
+    worker->grants = *granted;
+    hand_over(worker, std::move(guest));
   }
   keep_ahead();
 }
 
-void Daemon::hand_over(Worker* worker, QueuedGuest guest, uint64_t granted) {
+// Which devices, and as much of each as was asked for.
+Result<WorkerGrants> Daemon::take_grants(uint64_t session, const protocol::Hello& hello) {
+  std::vector<uint32_t> offered;
+  if (hello.devices.empty() && options_.guest_devices != 0)
+    offered = ledgers_.emptiest(ready_.device_count, options_.guest_devices);
+  const Result<std::vector<uint32_t>> chosen = choose_devices(identities_, offered, hello);
+  if (!chosen.ok()) return chosen.status();
+  return ledgers_.take(session, *chosen, hello.memory_bytes);
+}
+
+void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   WorkerAssign assign;
   assign.session = worker->session;
-  assign.grant_bytes = granted;
+  assign.grants = worker->grants;
   assign.guest_pid = guest.pid;
   assign.guest_uid = guest.uid;
-  worker->granted = granted;
   worker->started_ms = now_ms();
   worker->guest_pid = guest.pid;
   worker->guest_uid = guest.uid;
@@ -144,8 +155,9 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest, uint64_t granted) {
     refuse(connection, Status(StatusCode::kUnavailable, "the worker ended: " + sent.text()));
     return;  // its end gives the grant back
   }
-  log(Level::kInfo, "guest %d (%s): %s, worker %d", guest.pid, worker->executable.c_str(),
-      size_text(granted).c_str(), worker->pid);
+  log(Level::kInfo, "guest %d (%s): %s on %u of %u devices, worker %d", guest.pid,
+      worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str(), worker->grants.count,
+      ready_.device_count, worker->pid);
 }
 
 protocol::InfoReply Daemon::info() const {
@@ -153,29 +165,39 @@ protocol::InfoReply Daemon::info() const {
   reply.server_version = kServerVersion;
   reply.server_pid = getpid();
   reply.uptime_ms = now_ms() - started_ms_;
-  if (device_known_) {
-    reply.driver = driver_kind_name(static_cast<DriverKind>(device_.driver_kind));
-    reply.driver_version = device_.driver_version;
-    reply.driver_path = get_text(device_.driver_path);
-    reply.driver_reason = get_text(device_.why);
-    reply.devices.push_back(
-        {get_text(device_.device_name), device_.memory_bytes, grants_.granted()});
+  if (devices_known_) {
+    reply.driver = driver_kind_name(static_cast<DriverKind>(ready_.driver_kind));
+    reply.driver_version = ready_.driver_version;
+    reply.driver_path = get_text(ready_.driver_path);
+    reply.driver_reason = get_text(ready_.why);
+  }
+  for (uint32_t i = 0; i < identities_.size(); ++i) {
+    const ServedDevice& device = ready_.devices[i];
+    reply.devices.push_back({get_text(device.name), device.memory_bytes, ledgers_.of(i).granted(),
+                             device_uuid_text(device.uuid), identities_[i].pci_bus_id});
   }
   for (const auto& [pid, worker] : workers_) {
     if (worker->session == 0 || reply.guests.size() >= protocol::kGuestsListedMax) continue;
-    protocol::GuestInfo guest;
-    guest.session = worker->session;
-    guest.pid = worker->guest_pid;
-    guest.executable = worker->executable;
-    guest.label = worker->label;
-    guest.granted_bytes = worker->granted;
-    // relaxed: a figure for people.
-    guest.used_bytes = reinterpret_cast<const WorkerPage*>(worker->page.data())
-                           ->used_bytes.load(std::memory_order_relaxed);
-    guest.uptime_ms = now_ms() - worker->started_ms;
-    reply.guests.push_back(std::move(guest));
+    reply.guests.push_back(info_of(*worker));
   }
   return reply;
+}
+
+protocol::GuestInfo Daemon::info_of(const Worker& worker) const {
+  protocol::GuestInfo guest;
+  guest.session = worker.session;
+  guest.pid = worker.guest_pid;
+  guest.executable = worker.executable;
+  guest.label = worker.label;
+  guest.granted_bytes = sum_of(worker.grants);
+  const auto* page = reinterpret_cast<const WorkerPage*>(worker.page.data());
+  for (uint32_t i = 0; i < std::min<uint32_t>(worker.grants.count, protocol::kDevicesMax); ++i) {
+    guest.devices.push_back(static_cast<uint8_t>(worker.grants.device[i]));
+    // relaxed: a figure for people.
+    guest.used_bytes += page->used_bytes[i].load(std::memory_order_relaxed);
+  }
+  guest.uptime_ms = now_ms() - worker.started_ms;
+  return guest;
 }
 
 bool Daemon::may_administer(int connection) const {

@@ -41,7 +41,7 @@ Result<Mapping> map_page(const std::vector<UniqueFd>& descriptors) {
 
 void Daemon::keep_ahead() {
   // Until one has said what the device is, more would only fail in the same way.
-  const unsigned wanted = device_known_ ? std::max(1U, options_.workers_ahead) : 1;
+  const unsigned wanted = devices_known_ ? std::max(1U, options_.workers_ahead) : 1;
   unsigned waiting = 0;
   for (const auto& [pid, worker] : workers_) waiting += worker->session == 0;
   while (!stopping_ && waiting < wanted) {
@@ -53,19 +53,26 @@ void Daemon::keep_ahead() {
 }
 
 void Daemon::start_worker() {
-  const std::string driver = device_known_ ? get_text(device_.driver_path) : options_.driver;
+  const std::string driver = devices_known_ ? get_text(ready_.driver_path) : options_.driver;
   const bool named = options_.driver == "soft" || options_.driver == "nvidia";
-  Result<Spawned> spawned =
-      spawn_worker(options_.worker_program,
-                   {"--driver",
-                    named || !device_known_ ? options_.driver
-                    : device_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
-                    : device_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
-                                                                                       : driver,
-                    "--listen", options_.listen_path, "--log-level", options_.log_level});
+  std::vector<std::string> arguments = {
+      "--driver",
+      named || !devices_known_                                          ? options_.driver
+      : ready_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
+      : ready_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
+                                                                        : driver,
+      "--listen",
+      options_.listen_path,
+      "--log-level",
+      options_.log_level};
+  if (!options_.devices.empty()) {
+    arguments.push_back("--devices");
+    arguments.push_back(options_.devices);
+  }
+  Result<Spawned> spawned = spawn_worker(options_.worker_program, arguments);
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
-    if (!device_known_) {
+    if (!devices_known_) {
       stopping_ = true;
       exit_code_ = 1;
     }
@@ -105,26 +112,34 @@ void Daemon::worker_spoke(pid_t pid) {
   worker->page = std::move(page).value();
   worker->ready = true;
   start_failures_ = 0;
-  learn_device(ready);
+  learn_devices(ready);
   serve_queue();
   keep_ahead();
 }
 
-void Daemon::learn_device(const WorkerReady& ready) {
-  if (device_known_) return;
-  device_known_ = true;
-  device_ = ready;
+void Daemon::learn_devices(const WorkerReady& ready) {
+  if (devices_known_) return;
+  devices_known_ = true;
+  ready_ = ready;
+  ready_.device_count = std::min<uint32_t>(ready.device_count, protocol::kDevicesMax);
   const auto kind = static_cast<DriverKind>(ready.driver_kind);
   constexpr uint64_t kHeadroomOfHardware = uint64_t{1} << 30;  // contexts cost about 600 MiB each
   const uint64_t headroom = options_.headroom_given       ? options_.headroom
                             : kind == DriverKind::kNvidia ? kHeadroomOfHardware
                                                           : 0;
-  grants_.set_capacity(ready.memory_bytes, headroom, options_.memory_default);
   log(Level::kInfo, "driver: %s (%s), because: %s", driver_kind_name(kind),
       get_text(ready.driver_path).c_str(), get_text(ready.why).c_str());
-  log(Level::kInfo, "device: %s, %s, of which %s can be granted",
-      get_text(ready.device_name).c_str(), size_text(ready.memory_bytes).c_str(),
-      size_text(grants_.capacity()).c_str());
+  for (uint32_t i = 0; i < ready_.device_count; ++i) {
+    const ServedDevice& device = ready_.devices[i];
+    DeviceIdentity& identity = identities_.emplace_back();
+    std::copy_n(device.uuid, identity.uuid.size(), identity.uuid.begin());
+    identity.pci_bus_id = get_text(device.pci_bus_id);
+    Grants& ledger = ledgers_.of(i);
+    ledger.set_capacity(device.memory_bytes, headroom, options_.memory_default);
+    log(Level::kInfo, "device %u: %s at %s, %s, of which %s can be granted", i,
+        get_text(device.name).c_str(), identity.pci_bus_id.c_str(),
+        size_text(device.memory_bytes).c_str(), size_text(ledger.capacity()).c_str());
+  }
 }
 
 Daemon::Worker* Daemon::waiting_worker() {
@@ -141,7 +156,7 @@ void Daemon::worker_ended(pid_t pid) {
   workers_.erase(it);
   loop_.remove(worker->process.get());
   if (worker->control.valid()) loop_.remove(worker->control.get());
-  grants_.give_back(worker->session);
+  ledgers_.give_back(worker->session);
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
   if (worker->session != 0) {
@@ -170,7 +185,7 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   Result<Mapping> page = map_page(descriptors);
   Result<UniqueFd> process = protocol::open_pidfd(peer->pid);
   if (!page.ok() || !process.ok() || message.session == 0 || workers_.count(peer->pid) != 0) return;
-  if (!grants_.adopt(message.session, message.grant_bytes)) {
+  if (!ledgers_.adopt(message.session, message.grants)) {
     log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", peer->pid);
     return;
   }
@@ -181,14 +196,14 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   worker->process = std::move(process).value();
   worker->page = std::move(page).value();
   worker->session = message.session;
-  worker->granted = message.grant_bytes;
+  worker->grants = message.grants;
   worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
   worker->guest_pid = message.guest_pid;
   worker->guest_uid = message.guest_uid;
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
-      worker->executable.c_str(), size_text(worker->granted).c_str());
+      worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
   const pid_t pid = worker->pid;
   (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
   (void)loop_.add(worker->control.get(), [this, pid] { peer_asked(pid); });

@@ -72,32 +72,45 @@ bool DeviceMemory::in_range(uint64_t address, uint64_t bytes) const {
          bytes % kHandleBytes == 0;
 }
 
-bool DeviceMemory::claim(uint64_t address, uint64_t bytes) {
-  return in_range(address, bytes) && mapped_.insert(address, bytes);
-}
-
-void DeviceMemory::unclaim(uint64_t address, uint64_t bytes) {
-  mapped_.erase(address, bytes);
-  owned_.erase(address, bytes);
-}
-
 CUresult DeviceMemory::map(uint64_t address, uint64_t bytes) {
   if (mode_ != protocol::AllocatorMode::kReserved || !in_range(address, bytes) ||
       bytes > backed_bytes_ - mapped_bytes_ || !mapped_.insert(address, bytes)) {
     return CUDA_ERROR_INVALID_ADDRESS_SPACE;
   }
-  linear_.merge(address, bytes);
   mapped_bytes_ += bytes;
   if (CUresult result = map_handles(address, bytes); result != CUDA_SUCCESS) return result;
-  CUmemAccessDesc access{};
-  access.location = memory_properties(device_).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  if (CUresult result = driver_->cuMemSetAccess(address, bytes, &access, 1);
-      result != CUDA_SUCCESS) {
-    return result;
-  }
+  if (CUresult result = set_access(address, bytes); result != CUDA_SUCCESS) return result;
   owned_.merge(address, bytes);
   return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::set_access(uint64_t address, uint64_t bytes) {
+  std::vector<CUmemAccessDesc> access(1 + peers_.size());
+  for (size_t i = 0; i < access.size(); ++i) {
+    access[i].location = memory_properties(i == 0 ? device_ : peers_[i - 1].first).location;
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return driver_->cuMemSetAccess(address, bytes, access.data(), access.size());
+}
+
+CUresult DeviceMemory::share(CUdevice peer, bool on) {
+  if (mode_ != protocol::AllocatorMode::kReserved) return CUDA_SUCCESS;
+  auto found = std::find_if(peers_.begin(), peers_.end(),
+                            [peer](const auto& each) { return each.first == peer; });
+  const bool known = found != peers_.end();
+  if (on && known) return ++found->second, CUDA_SUCCESS;
+  if (!on && (!known || --found->second != 0)) return CUDA_SUCCESS;
+  CUmemAccessDesc access{};
+  access.location = memory_properties(peer).location;
+  access.flags = on ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  CUresult result = CUDA_SUCCESS;
+  mapped_.for_each([&](uint64_t address, uint64_t bytes) {
+    const CUresult each = driver_->cuMemSetAccess(address, bytes, &access, 1);
+    if (result == CUDA_SUCCESS) result = each;
+  });
+  if (on && result == CUDA_SUCCESS) peers_.emplace_back(peer, 1);
+  if (!on) peers_.erase(found);
+  return result;
 }
 
 CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
@@ -115,10 +128,9 @@ CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
 
 bool DeviceMemory::release(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
-      !linear_.contains(address, bytes)) {
+      !mapped_.contains(address, bytes)) {
     return false;
   }
-  linear_.erase(address, bytes);
   mapped_.erase(address, bytes);
   owned_.erase(address, bytes);
   return true;

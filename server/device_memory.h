@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "driver_table.h"
@@ -46,6 +47,10 @@ class DeviceMemory {
   // accessible. CUDA_ERROR_INVALID_ADDRESS_SPACE: the guest asks for what is not its to ask.
   CUresult map(uint64_t address, uint64_t bytes);
 
+  // Another device of the driver's may use what map() maps, or may no longer. Counted: every `true`
+  // has its `false`. Memory of allocate() goes by contexts.
+  CUresult share(CUdevice peer, bool on);
+
   // The guest may no longer use [address, address + bytes), which map() has mapped. The caller
   // unmaps it and says so with give_back(). False: not mapped, or no whole handles.
   bool release(uint64_t address, uint64_t bytes);
@@ -62,20 +67,14 @@ class DeviceMemory {
   // asked for next.
   void give_back(uint64_t bytes) { given_back_.fetch_add(bytes, std::memory_order_release); }
 
-  // Whether there is a range in which the guest may map memory itself.
-  bool maps() const { return range_.bytes != 0; }
-  // Addresses of it for such memory. False: not its to ask, or taken.
-  bool claim(uint64_t address, uint64_t bytes);
-  // The guest may no longer use them.
-  void unclaim(uint64_t address, uint64_t bytes);
-
-  // Memory that the driver places itself (arrays), within the quota. False, and nothing is taken,
-  // when the quota does not reach that far. What was made is given back once it is destroyed.
+  // Memory that is not of map() or allocate() (arrays, what the guest maps itself), within the
+  // quota. False, and nothing is taken, when the quota does not reach that far. What was made is
+  // given back once it is destroyed.
   bool charge(uint64_t bytes);
   // Nothing was made.
   void discharge(uint64_t bytes);
 
-  // Memory of a module, which the driver placed; not counted.
+  // Memory of a module, which the driver placed, or that the guest has mapped itself; not counted.
   void add_global(uint64_t address, uint64_t bytes) { owned_.merge(address, bytes); }
   void remove_global(uint64_t address, uint64_t bytes) { owned_.erase(address, bytes); }
   // Whether all of a range is memory that this guest may copy to and from.
@@ -86,7 +85,7 @@ class DeviceMemory {
   void make_shareable() { shareable_ = true; }
   // Whether map() has mapped all of [address, address + bytes), whole handles.
   bool linear(uint64_t address, uint64_t bytes) const {
-    return in_range(address, bytes) && linear_.contains(address, bytes);
+    return in_range(address, bytes) && mapped_.contains(address, bytes);
   }
   // Where used bytes are published, for the listing of guests. May be null.
   void publish_to(std::atomic<uint64_t>* used) { used_ = used; }
@@ -96,6 +95,7 @@ class DeviceMemory {
   CUresult create();
   bool in_range(uint64_t address, uint64_t bytes) const;
   CUresult map_handles(uint64_t address, uint64_t bytes);
+  CUresult set_access(uint64_t address, uint64_t bytes);
   void collect();  // what was given back since
   void publish_used();
 
@@ -106,10 +106,10 @@ class DeviceMemory {
   protocol::AddressRange range_;
   std::vector<Handle> handles_;  // backed and not mapped
   uint64_t backed_bytes_ = 0;
-  uint64_t mapped_bytes_ = 0;  // bytes of credit used so far
-  AddressSet mapped_;          // all that is mapped in the range,
-  AddressSet linear_;          // and what of it map() has
-  bool ahead_ = true;          // back_ahead() has a say
+  uint64_t mapped_bytes_ = 0;                         // bytes of credit used so far
+  AddressSet mapped_;                                 // what map() has mapped
+  std::vector<std::pair<CUdevice, uint32_t>> peers_;  // with how often each was given access
+  bool ahead_ = true;                                 // back_ahead() has a say
   bool shareable_ = false;
   AddressSet owned_;
   std::atomic<uint64_t> given_back_{0};
@@ -117,7 +117,8 @@ class DeviceMemory {
   std::atomic<uint64_t>* used_ = nullptr;
 };
 
-// Properties of every handle: pinned memory of one device. `shares`: other workers can be given it.
+// Properties of every handle: pinned memory of one device (the driver's number). `shares`: other
+// workers can be given it.
 CUmemAllocationProp memory_properties(CUdevice device, bool shares = false);
 
 }  // namespace vgpu::server

@@ -1,4 +1,4 @@
-// The ledger of device memory.
+// The ledgers of device memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grants.h"
 
@@ -79,6 +79,63 @@ uint64_t Grants::granted() const {
 uint64_t Grants::free_bytes() const {
   std::lock_guard lock(mutex_);
   return free_locked();
+}
+
+Result<WorkerGrants> Ledgers::take(uint64_t session, const std::vector<uint32_t>& devices,
+                                   uint64_t wanted_bytes) {
+  WorkerGrants grants;
+  for (const uint32_t device : devices) {
+    if (device >= devices_.size() || grants.count == protocol::kDevicesMax) {
+      give_back(session);
+      return Status(StatusCode::kInvalidArgument, "no such device");
+    }
+    const Result<uint64_t> granted = devices_[device].take(session, wanted_bytes);
+    if (!granted.ok()) {
+      give_back(session);
+      const Status why = granted.status();
+      return devices.size() == 1
+                 ? why
+                 : Status(why.code(), "device " + std::to_string(device) + ": " + why.text());
+    }
+    grants.device[grants.count] = device;
+    grants.bytes[grants.count++] = *granted;
+  }
+  return grants;
+}
+
+bool Ledgers::adopt(uint64_t session, const WorkerGrants& grants) {
+  bool good = grants.count != 0 && grants.count <= protocol::kDevicesMax;
+  for (uint32_t i = 0; good && i < grants.count; ++i) {
+    good = grants.device[i] < devices_.size() &&
+           devices_[grants.device[i]].adopt(session, grants.bytes[i]);
+    if (good) continue;
+    // A session that was known before keeps what it has.
+    for (uint32_t done = 0; done < i; ++done) devices_[grants.device[done]].give_back(session);
+  }
+  return good;
+}
+
+void Ledgers::give_back(uint64_t session) {
+  for (Grants& each : devices_) each.give_back(session);
+}
+
+std::vector<uint32_t> Ledgers::emptiest(uint32_t count, uint32_t wanted) const {
+  std::vector<uint32_t> places;
+  for (uint32_t i = 0; i < std::min<uint32_t>(count, protocol::kDevicesMax); ++i)
+    places.push_back(i);
+  std::stable_sort(places.begin(), places.end(), [this](uint32_t a, uint32_t b) {
+    return devices_[a].free_bytes() > devices_[b].free_bytes();
+  });
+  places.resize(std::min<size_t>(places.size(), wanted));
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+uint64_t sum_of(const WorkerGrants& grants) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < std::min<uint32_t>(grants.count, protocol::kDevicesMax); ++i)
+    sum += grants.bytes[i];
+  return sum;
 }
 
 }  // namespace vgpu::server

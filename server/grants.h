@@ -1,13 +1,17 @@
-// Who was granted how much of the device's memory. Nothing is ever sold twice.
+// Who was granted how much of a device's memory. Nothing is ever sold twice.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SERVER_GRANTS_H_
 #define VGPU_SERVER_GRANTS_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "server/worker_link.h"
 
 namespace vgpu::server {
 
@@ -43,6 +47,30 @@ class Grants {
   uint64_t granted_ = 0;
   std::map<uint64_t, uint64_t> by_session_;
 };
+
+// The ledgers of all devices that are served, by their places. Thread-safe.
+class Ledgers {
+ public:
+  Grants& of(uint32_t device) { return devices_[device]; }
+  const Grants& of(uint32_t device) const { return devices_[device]; }
+
+  // Grants `wanted_bytes` (0 = each device's default) on every one of `devices`, or nothing at all.
+  // As Grants::take; the text names the device when there are several.
+  Result<WorkerGrants> take(uint64_t session, const std::vector<uint32_t>& devices,
+                            uint64_t wanted_bytes);
+  // As Grants::adopt, and false for grants of devices that cannot be or are named twice.
+  bool adopt(uint64_t session, const WorkerGrants& grants);
+  void give_back(uint64_t session);
+  // The places of the `wanted` of the first `count` devices with the most memory left, in order of
+  // places. 0: none.
+  std::vector<uint32_t> emptiest(uint32_t count, uint32_t wanted) const;
+
+ private:
+  std::array<Grants, protocol::kDevicesMax> devices_;
+};
+
+// Bytes on all devices together.
+uint64_t sum_of(const WorkerGrants& grants);
 
 // "512 MiB" and so on, for messages.
 std::string size_text(uint64_t bytes);

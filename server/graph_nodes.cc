@@ -68,7 +68,8 @@ NodesResult take_point(Session& session, uint64_t call, std::shared_ptr<HostPoin
   const auto get = [&] {
     return calls.take(session.driver(), call, session.bound(), true, &point);
   };
-  const CUresult result = calls.needs_memory(true) ? session.in_primary(get) : get();
+  const CUresult result =
+      calls.needs_memory(true) ? session.in_primary(session.config().devices->first(), get) : get();
   if (result != CUDA_SUCCESS) return NodesResult::kStale;
   *taken = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
   return NodesResult::kGood;

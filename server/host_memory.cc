@@ -60,10 +60,12 @@ bool handle_HostMap(Session& session, const wire::HostMapArgs& args, const Recor
   }
   session.pool().post([&session, args, shared, reply = record.reply()] {
     constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    // With unified addressing memory of cuMemHostAlloc is all contexts', whatever was asked for.
+    const unsigned flags = (args.flags & kFlags) | CU_MEMHOSTREGISTER_PORTABLE;
     const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(session.config().primary);
-    const CUresult result = driver.cuMemHostRegister_v2(reinterpret_cast<void*>(args.address),
-                                                        args.bytes, args.flags & kFlags);
+    (void)driver.cuCtxSetCurrent(session.home());
+    const CUresult result =
+        driver.cuMemHostRegister_v2(reinterpret_cast<void*>(args.address), args.bytes, flags);
     if (result != CUDA_SUCCESS && !shared) restore_reservation(args.address, args.bytes);
     session.host_memory().end_map(args.address, result == CUDA_SUCCESS);
     session.channel().replies().complete(reply, result);
@@ -86,7 +88,7 @@ bool handle_HostUnmap(Session& session, const wire::HostUnmapArgs& args, const R
     for (const LanePoint& point : lanes) session.lanes().wait(point);
     for (const MarkRef& mark : marks) (void)session.wait(*mark);
     const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(session.config().primary);
+    (void)driver.cuCtxSetCurrent(session.home());
     const CUresult result = driver.cuMemHostUnregister(reinterpret_cast<void*>(address));
     if (!session.channel().transport().same_address_space()) restore_reservation(address, bytes);
     session.host_memory().end_unmap(address);

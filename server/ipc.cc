@@ -9,8 +9,9 @@ namespace vgpu::server {
 bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Record& record) {
   if (!session.config().shares_memory)
     return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
-  if (!session.memory().linear(args.address, args.bytes) || args.offset > args.bytes ||
-      args.size > args.bytes - args.offset || args.size == 0) {
+  const int device = session.memory().device_of_linear(args.address, args.bytes);
+  if (device < 0 || args.offset > args.bytes || args.size > args.bytes - args.offset ||
+      args.size == 0) {
     return session.malformed(record, "memory that is not the guest's to share");
   }
   auto share = std::make_shared<Share>(&session.driver());
@@ -18,6 +19,7 @@ bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Rec
   share->info.bytes = args.bytes;
   share->info.offset = args.offset;
   share->info.size = args.size;
+  share->info.device = session.config().devices->at(static_cast<size_t>(device))->identity().uuid;
   for (uint64_t done = 0; done < args.bytes; done += kHandleBytes) {
     CUmemGenericAllocationHandle handle = 0;
     const CUresult result = session.driver().cuMemRetainAllocationHandle(
@@ -40,8 +42,21 @@ bool handle_MemUnshare(Session& session, const wire::MemUnshareArgs& args, const
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
+// For the device that has the memory, and another one that may use it.
+static CUresult give_access(Session& session, uint64_t address, uint64_t bytes, uint32_t owner,
+                            uint32_t user) {
+  CUmemAccessDesc access[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    const Device* device = session.config().devices->at(i == 0 ? owner : user);
+    access[i].location = memory_properties(device->number()).location;
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return session.driver().cuMemSetAccess(address, bytes, access, owner == user ? 1 : 2);
+}
+
 // Piece by piece; with the last one's mapping nothing but the addresses is left.
-static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t address) {
+static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t address,
+                           uint32_t owner, uint32_t user) {
   const DriverTable& driver = session.driver();
   const uint64_t piece = fetched.info.bytes / fetched.info.files;
   uint64_t done = 0;
@@ -57,11 +72,8 @@ static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t ad
     if (result != CUDA_SUCCESS) break;
     done += piece;
   }
-  CUmemAccessDesc access{};
-  access.location = memory_properties(session.config().device).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   if (result == CUDA_SUCCESS)
-    result = driver.cuMemSetAccess(address, fetched.info.bytes, &access, 1);
+    result = give_access(session, address, fetched.info.bytes, owner, user);
   if (result != CUDA_SUCCESS && done != 0) (void)driver.cuMemUnmap(address, done);
   return result;
 }
@@ -73,20 +85,26 @@ bool handle_PeerMap(Session& session, const wire::PeerMapArgs& args, const Recor
     return session.malformed(record, "nothing fetched that is memory");
   }
   const ShareInfo info = fetched->info;
-  if (!session.memory().charge(info.bytes))
+  const int found = session.config().devices->find(info.device);
+  if (session.memory().on(args.device) == nullptr)
+    return session.malformed(record, "no such device");
+  if (found < 0) return session.complete(record, CUDA_ERROR_INVALID_DEVICE, nullptr, 0);
+  const auto owner = static_cast<uint32_t>(found);
+  DeviceMemory* memory = session.memory().on(owner);
+  if (!memory->charge(info.bytes))
     return session.keep_fetched(record, args.number, std::move(fetched));
   if (!session.memory().claim(args.address, info.bytes))
     return session.malformed(record, "address range");
-  const CUresult result = map_pieces(session, *fetched, args.address);
+  const CUresult result = map_pieces(session, *fetched, args.address, owner, args.device);
   if (result != CUDA_SUCCESS) {
-    session.memory().discharge(info.bytes);
+    memory->discharge(info.bytes);
     session.memory().unclaim(args.address, info.bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
       return session.keep_fetched(record, args.number, std::move(fetched));
     return session.complete(record, result, nullptr, 0);
   }
-  session.physical().mappings[args.address] = {info.bytes, nullptr};
-  session.memory().add_global(args.address + info.offset, info.size);
+  session.physical().mappings[args.address] = {info.bytes, nullptr, owner};
+  memory->add_global(args.address + info.offset, info.size);
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 

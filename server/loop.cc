@@ -20,10 +20,23 @@ constexpr uint64_t kLoopRangeBytes = uint64_t{1} << 40;
 
 struct LoopServer {
   DriverTable driver;
-  std::unique_ptr<server::Device> device;
+  std::unique_ptr<server::Devices> devices;
   std::unique_ptr<protocol::WorkerChannel> channel;
   protocol::HelloReply reply;
 };
+
+// CUDA_VISIBLE_DEVICES is obeyed by the driver already: it has the same environment.
+Status grant(server::Devices* devices, protocol::Hello hello) {
+  hello.flags &= ~protocol::kHelloDevicesListed;
+  std::vector<server::DeviceIdentity> identities;
+  for (size_t i = 0; i < devices->count(); ++i) identities.push_back(devices->at(i)->identity());
+  const auto chosen = server::choose_devices(identities, {}, hello);
+  if (!chosen.ok()) return chosen.status();
+  const uint64_t bytes = hello.memory_bytes != 0 ? hello.memory_bytes : kLoopGrantBytes;
+  std::vector<server::DeviceGrant> grants;
+  for (const uint32_t device : *chosen) grants.push_back({device, bytes});
+  return devices->grant(grants);
+}
 
 protocol::Attachment refused(Status status) {
   protocol::Attachment attachment;
@@ -47,16 +60,15 @@ protocol::Attachment attach_loop(const protocol::Hello& hello) {
   if (const char* error = load_driver_table(path.c_str(), &server->driver); error != nullptr) {
     return refused(Status(StatusCode::kNotFound, path + ": " + error));
   }
-  auto device = server::Device::open(&server->driver);
-  if (!device.ok()) return refused(device.status());
-  server->device = std::make_unique<server::Device>(std::move(*device));
+  auto devices = server::Devices::open(&server->driver);
+  if (!devices.ok()) return refused(devices.status());
+  server->devices = std::make_unique<server::Devices>(std::move(*devices));
+  if (Status granted = grant(server->devices.get(), hello); !granted.ok()) return refused(granted);
   // Guest and driver share one address space, so only one of them can hold a range: slabs are lent.
   protocol::Hello without_ranges = hello;
   without_ranges.device_ranges.clear();
-  server->reply =
-      server::make_reply(server->device.get(), without_ranges,
-                         hello.memory_bytes != 0 ? hello.memory_bytes : kLoopGrantBytes, 1, "soft");
-  server->reply.device_range = server->device->reserve_here(kLoopRangeBytes);
+  server->reply = server::make_reply(server->devices.get(), without_ranges, 1, "soft");
+  server->reply.device_range = server->devices->reserve_here(kLoopRangeBytes);
   auto pair = protocol::make_loop(server->reply.sizes);
   if (!pair.ok()) return refused(pair.status());
   auto worker = protocol::WorkerChannel::create(std::move(pair->worker));
@@ -66,7 +78,7 @@ protocol::Attachment attach_loop(const protocol::Hello& hello) {
   server->channel = std::move(*worker);
   // No connection hangs up when this session ends, so the guest's waits are ended here.
   std::thread([server, here = guest->get()] {
-    (void)server::serve_guest(&server->driver, server->device.get(), server->reply,
+    (void)server::serve_guest(&server->driver, server->devices.get(), server->reply,
                               server->channel.get(), nullptr);
     here->mark_dead();
   }).detach();

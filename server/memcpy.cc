@@ -1,5 +1,6 @@
 // Linear copies: staged through the slabs, in place, and on the device.
 // SPDX-License-Identifier: Apache-2.0
+#include "server/foreign.h"
 #include "server/staged_copy.h"
 #include "server_handlers.h"
 
@@ -8,17 +9,32 @@ namespace {
 
 void* host_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// A copy between two addresses; `owned`: both are the guest's to name.
+// A copy between memory of a device and of the host; `owned`: both are the guest's to name.
 template <typename Args, typename Call>
 bool copy_addresses(Session& session, const Args& args, const Record& record, bool owned,
-                    Call call) {
+                    uint64_t on_device, Call call) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (!owned) return session.malformed(record, "not the guest's memory");
   session.admission().admit(copy_cost(args.bytes));
+  const WorkPlace place(session, *stream, session.memory().device_of(on_device, args.bytes));
+  return session.submit(
+      stream, record,
+      [args, call, place](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return place.run(driver, handle, [&](CUstream on) { return call(driver, args, on); });
+      });
+}
+
+// Between two devices, or on one that is not the stream's.
+bool copy_between(Session& session, Stream* stream, const wire::CopyDeviceArgs& args,
+                  const Record& record, const Device& to, const Device& from) {
+  if (session.driver().cuMemcpyPeerAsync == nullptr)
+    return session.refuse(record, "cuMemcpyPeerAsync");
   return session.submit(stream, record,
-                        [args, call](const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return call(driver, args, handle);
+                        [args, to = to.primary(), from = from.primary()](
+                            const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuMemcpyPeerAsync(args.destination, to, args.source, from,
+                                                          args.bytes, handle);
                         });
 }
 
@@ -28,56 +44,72 @@ bool handle_CopyToDevice(Session& session, const wire::CopyToDeviceArgs& args,
                          const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.memory().owns(args.destination, args.bytes)) {
-    return session.malformed(record, "destination is not the guest's memory");
-  }
-  return copy_up(session, stream, args, record,
-                 [to = args.destination, bytes = args.bytes](
-                     const DriverTable& driver, CUstream handle, const std::byte* from) {
-                   return driver.cuMemcpyHtoDAsync_v2(to, from, bytes, handle);
-                 });
+  const int device = session.memory().device_of(args.destination, args.bytes);
+  if (device < 0) return session.malformed(record, "destination is not the guest's memory");
+  return copy_up(
+      session, stream, args, record,
+      [to = args.destination, bytes = args.bytes, place = WorkPlace(session, *stream, device)](
+          const DriverTable& driver, CUstream handle, const std::byte* from) {
+        return place.run(driver, handle, [&](CUstream on) {
+          return driver.cuMemcpyHtoDAsync_v2(to, from, bytes, on);
+        });
+      });
 }
 
 bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& args,
                            const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  if (!session.memory().owns(args.source, args.bytes)) {
-    return session.malformed(record, "source is not the guest's memory");
-  }
-  return copy_down(session, stream, args, record,
-                   [from = args.source, bytes = args.bytes](const DriverTable& driver,
-                                                            CUstream handle, std::byte* to) {
-                     return driver.cuMemcpyDtoHAsync_v2(to, from, bytes, handle);
-                   });
+  const int device = session.memory().device_of(args.source, args.bytes);
+  if (device < 0) return session.malformed(record, "source is not the guest's memory");
+  return copy_down(
+      session, stream, args, record,
+      [from = args.source, bytes = args.bytes, place = WorkPlace(session, *stream, device)](
+          const DriverTable& driver, CUstream handle, std::byte* to) {
+        return place.run(driver, handle, [&](CUstream on) {
+          return driver.cuMemcpyDtoHAsync_v2(to, from, bytes, on);
+        });
+      });
 }
 
 bool handle_CopyToDeviceInPlace(Session& session, const wire::CopyToDeviceInPlaceArgs& args,
                                 const Record& record) {
   const bool owned = session.memory().owns(args.destination, args.bytes) &&
                      session.host_memory().contains(args.source, args.bytes);
-  return copy_addresses(
-      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
-        return driver.cuMemcpyHtoDAsync_v2(a.destination, host_pointer(a.source), a.bytes, handle);
-      });
+  return copy_addresses(session, args, record, owned, args.destination,
+                        [](const DriverTable& driver, const auto& a, CUstream handle) {
+                          return driver.cuMemcpyHtoDAsync_v2(a.destination, host_pointer(a.source),
+                                                             a.bytes, handle);
+                        });
 }
 
 bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceInPlaceArgs& args,
                                   const Record& record) {
   const bool owned = session.memory().owns(args.source, args.bytes) &&
                      session.host_memory().contains(args.destination, args.bytes);
-  return copy_addresses(
-      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
-        return driver.cuMemcpyDtoHAsync_v2(host_pointer(a.destination), a.source, a.bytes, handle);
-      });
+  return copy_addresses(session, args, record, owned, args.source,
+                        [](const DriverTable& driver, const auto& a, CUstream handle) {
+                          return driver.cuMemcpyDtoHAsync_v2(host_pointer(a.destination), a.source,
+                                                             a.bytes, handle);
+                        });
 }
 
 bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const Record& record) {
-  const bool owned = session.memory().owns(args.destination, args.bytes) &&
-                     session.memory().owns(args.source, args.bytes);
-  return copy_addresses(
-      session, args, record, owned, [](const DriverTable& driver, const auto& a, CUstream handle) {
-        return driver.cuMemcpyDtoDAsync_v2(a.destination, a.source, a.bytes, handle);
+  Stream* stream = session.find_stream(args.stream);
+  if (stream == nullptr) return session.malformed(record, "unknown stream");
+  const int to = session.memory().device_of(args.destination, args.bytes);
+  const int from = session.memory().device_of(args.source, args.bytes);
+  if (to < 0 || from < 0) return session.malformed(record, "not the guest's memory");
+  session.admission().admit(copy_cost(args.bytes));
+  if (to != from || static_cast<uint32_t>(to) != stream->context->device) [[unlikely]] {
+    const Device* there = session.find_device(static_cast<uint32_t>(to));
+    const Device* here = session.find_device(static_cast<uint32_t>(from));
+    if (there != nullptr && here != nullptr)
+      return copy_between(session, stream, args, record, *there, *here);
+  }
+  return session.submit(
+      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuMemcpyDtoDAsync_v2(args.destination, args.source, args.bytes, handle);
       });
 }
 

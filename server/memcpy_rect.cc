@@ -1,7 +1,11 @@
 // Boxes: staged through the slabs, or between two ends that the worker reaches. And fills of rows.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "api/geometry/peer.h"
 #include "api/geometry/rect.h"
 #include "server/array.h"
+#include "server/foreign.h"
 #include "server/rect.h"
 #include "server/staged_copy.h"
 #include "server_handlers.h"
@@ -43,6 +47,7 @@ struct Driven {  // one end as CUDA_MEMCPY3D has it
   CUmemorytype type = CU_MEMORYTYPE_DEVICE;
   uint64_t address = 0, pitch = 0, rows = 0, x = 0, y = 0, z = 0;
   CUarray array = nullptr;
+  int device = -1;  // the guest's number; -1: it is on the host
 };
 
 // nullptr, or why the guest may not copy there.
@@ -62,6 +67,7 @@ const char* resolve(Session& session, const Context* context, const Extent& e, c
     if (check_in_array(box, side, array->shape) != CUDA_SUCCESS) return "box outside the array";
     out->type = CU_MEMORYTYPE_ARRAY;
     out->array = array->handle;
+    out->device = static_cast<int>(context->device);
     out->x = end.x;
     out->y = end.y;
     out->z = end.z;
@@ -69,9 +75,9 @@ const char* resolve(Session& session, const Context* context, const Extent& e, c
   }
   uint64_t span = 0;
   if (!span_of(e, end, &span)) return "box";
-  const bool ours = end.kind == kMemory ? session.memory().owns(end.memory, span)
-                    : end.kind == kHost ? session.host_memory().contains(end.memory, span)
-                                        : false;
+  if (end.kind == kMemory) out->device = session.memory().device_of(end.memory, span);
+  const bool ours =
+      end.kind == kHost ? session.host_memory().contains(end.memory, span) : out->device >= 0;
   if (!ours) return "not the guest's memory";
   out->type = end.kind == kHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   out->address = end.memory;
@@ -124,6 +130,20 @@ CUDA_MEMCPY3D described(const Driven& to, const Driven& from, const Extent& e) {
   return copy;
 }
 
+// A box between two devices.
+bool copy_between(Session& session, Stream* stream, const Record& record, const CUDA_MEMCPY3D& copy,
+                  const EndDevices& devices) {
+  const Device* to = session.find_device(static_cast<uint32_t>(devices.to));
+  const Device* from = session.find_device(static_cast<uint32_t>(devices.from));
+  if (session.driver().cuMemcpy3DPeerAsync == nullptr || to == nullptr || from == nullptr)
+    return session.refuse(record, "cuMemcpy3DPeerAsync");
+  const CUDA_MEMCPY3D_PEER peer = with_contexts(copy, to->primary(), from->primary());
+  return session.submit(stream, record,
+                        [peer](const DriverTable& driver, CUstream handle, const std::byte*) {
+                          return driver.cuMemcpy3DPeerAsync(&peer, handle);
+                        });
+}
+
 CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,
              const Extent& e) {
   const CUDA_MEMCPY3D copy = described(to, from, e);
@@ -133,7 +153,7 @@ CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const
 }  // namespace
 
 const char* resolve_copy(Session& session, const Context* context, const wire::RectCopyArgs& args,
-                         CUDA_MEMCPY3D* copy) {
+                         CUDA_MEMCPY3D* copy, EndDevices* devices) {
   const Extent extent{args.width, args.height, args.depth};
   if (!extent_is(extent, args.bytes)) return "extent";
   Driven to, from;
@@ -144,6 +164,7 @@ const char* resolve_copy(Session& session, const Context* context, const wire::R
   const char* why = resolve(session, context, extent, to_end, &to);
   if (why == nullptr) why = resolve(session, context, extent, from_end, &from);
   if (why == nullptr) *copy = described(to, from, extent);
+  if (devices != nullptr) *devices = {to.device, from.device};
   return why;
 }
 
@@ -160,6 +181,26 @@ const char* check_fill(Session& session, const wire::RectFillArgs& args) {
              : "not the guest's memory";
 }
 
+namespace {
+
+CUresult fill_rows(const DriverTable& driver, const wire::RectFillArgs& args, CUstream stream) {
+  switch (args.width) {
+    case 1:
+      return driver.cuMemsetD2D8Async(args.destination, args.pitch,
+                                      static_cast<unsigned char>(args.value), args.count,
+                                      args.height, stream);
+    case 2:
+      return driver.cuMemsetD2D16Async(args.destination, args.pitch,
+                                       static_cast<unsigned short>(args.value), args.count,
+                                       args.height, stream);
+    default:
+      return driver.cuMemsetD2D32Async(args.destination, args.pitch, args.value, args.count,
+                                       args.height, stream);
+  }
+}
+
+}  // namespace
+
 bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
                          const Record& record) {
   Stream* stream = session.find_stream(args.stream);
@@ -169,8 +210,11 @@ bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
   if (const char* why = resolve_staged(session, *stream, extent, args, &to); why != nullptr)
     return session.malformed(record, why);
   return copy_up(session, stream, args, record,
-                 [to, extent](const DriverTable& driver, CUstream handle, const std::byte* from) {
-                   return run(driver, handle, to, packed(from, extent), extent);
+                 [to, extent, place = WorkPlace(session, *stream, to.device)](
+                     const DriverTable& driver, CUstream handle, const std::byte* from) {
+                   return place.run(driver, handle, [&](CUstream on) {
+                     return run(driver, on, to, packed(from, extent), extent);
+                   });
                  });
 }
 
@@ -183,8 +227,11 @@ bool handle_RectFromDevice(Session& session, const wire::RectFromDeviceArgs& arg
   if (const char* why = resolve_staged(session, *stream, extent, args, &from); why != nullptr)
     return session.malformed(record, why);
   return copy_down(session, stream, args, record,
-                   [from, extent](const DriverTable& driver, CUstream handle, std::byte* to) {
-                     return run(driver, handle, packed(to, extent), from, extent);
+                   [from, extent, place = WorkPlace(session, *stream, from.device)](
+                       const DriverTable& driver, CUstream handle, std::byte* to) {
+                     return place.run(driver, handle, [&](CUstream on) {
+                       return run(driver, on, packed(to, extent), from, extent);
+                     });
                    });
 }
 
@@ -192,13 +239,18 @@ bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Rec
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   CUDA_MEMCPY3D copy;
-  const char* why = resolve_copy(session, stream->context, args, &copy);
+  EndDevices devices;
+  const char* why = resolve_copy(session, stream->context, args, &copy, &devices);
   if (why != nullptr) return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
-  return session.submit(stream, record,
-                        [copy](const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return driver.cuMemcpy3DAsync_v2(&copy, handle);
-                        });
+  if (devices.to >= 0 && devices.from >= 0 && devices.to != devices.from) [[unlikely]]
+    return copy_between(session, stream, record, copy, devices);
+  const WorkPlace place(session, *stream, std::max(devices.to, devices.from));
+  return session.submit(
+      stream, record, [copy, place](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return place.run(driver, handle,
+                         [&](CUstream on) { return driver.cuMemcpy3DAsync_v2(&copy, on); });
+      });
 }
 
 bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Record& record) {
@@ -207,21 +259,10 @@ bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Rec
   if (const char* why = check_fill(session, args); why != nullptr)
     return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
+  const WorkPlace place(session, *stream, session.memory().device_of(args.destination, args.count));
   return session.submit(
-      stream, record, [args](const DriverTable& driver, CUstream handle, const std::byte*) {
-        switch (args.width) {
-          case 1:
-            return driver.cuMemsetD2D8Async(args.destination, args.pitch,
-                                            static_cast<unsigned char>(args.value), args.count,
-                                            args.height, handle);
-          case 2:
-            return driver.cuMemsetD2D16Async(args.destination, args.pitch,
-                                             static_cast<unsigned short>(args.value), args.count,
-                                             args.height, handle);
-          default:
-            return driver.cuMemsetD2D32Async(args.destination, args.pitch, args.value, args.count,
-                                             args.height, handle);
-        }
+      stream, record, [args, place](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return place.run(driver, handle, [&](CUstream on) { return fill_rows(driver, args, on); });
       });
 }
 

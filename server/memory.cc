@@ -1,12 +1,13 @@
-// Device memory: mapping credit, more credit, fences for frees, slabs and forwarding.
-// SPDX-License-Identifier: Apache-2.0
+// Device memory of each of the guest's devices: mapping credit, more credit, fences for frees,
+// slabs and forwarding. SPDX-License-Identifier: Apache-2.0
 #include "server/session.h"
 #include "server_handlers.h"
 
 namespace vgpu::server {
-
 bool handle_MemMap(Session& session, const wire::MemMapArgs& args, const Record& record) {
-  const CUresult result = session.memory().map(args.address, args.bytes);
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
+  const CUresult result = memory->map(args.address, args.bytes);
   if (result == CUDA_ERROR_INVALID_ADDRESS_SPACE) {
     return session.malformed(record, "address range or more than the credit");
   }
@@ -16,32 +17,37 @@ bool handle_MemMap(Session& session, const wire::MemMapArgs& args, const Record&
 // `bytes` counts from the credit that the guest had seen, which may have grown since: near the end
 // of the quota the rest of it is backed, and the guest sees from the credit whether that is enough.
 bool handle_MemCredit(Session& session, const wire::MemCreditArgs& args, const Record& record) {
-  const CUresult result = session.memory().back_more(args.bytes);
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
+  const CUresult result = memory->back_more(args.bytes);
   wire::MemCreditReply reply;
-  reply.credit = session.memory().backed_bytes();
-  session.channel().semaphores().raise(protocol::Semaphore::kBackedCredit, reply.credit);
+  reply.credit = memory->backed_bytes();
+  session.channel().semaphores().raise_credit(args.device, reply.credit);
   return session.complete(record, result, &reply, sizeof(reply));
 }
 
 // The driver waits for the device inside, so a helper calls it.
 bool handle_MemRelease(Session& session, const wire::MemReleaseArgs& args, const Record& record) {
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
-  if (!session.memory().release(args.address, args.bytes))
-    return session.malformed(record, "not mapped");
-  session.pool().post([&session, args, lanes = session.lane_ends(), reply = record.reply()] {
-    for (const LanePoint& point : lanes) session.lanes().wait(point);
-    (void)session.driver().cuCtxSetCurrent(session.config().primary);
-    const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
-    if (result == CUDA_SUCCESS) session.memory().give_back(args.bytes);
-    session.channel().replies().complete(reply, result);
-  });
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
+  if (!memory->release(args.address, args.bytes)) return session.malformed(record, "not mapped");
+  session.pool().post(
+      [&session, memory, args, lanes = session.lane_ends(), reply = record.reply()] {
+        for (const LanePoint& point : lanes) session.lanes().wait(point);
+        (void)session.driver().cuCtxSetCurrent(session.home());
+        const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
+        if (result == CUDA_SUCCESS) memory->give_back(args.bytes);
+        session.channel().replies().complete(reply, result);
+      });
   return true;
 }
 
 bool handle_CreditReturn(Session& session, const wire::CreditReturnArgs& args,
                          const Record& record) {
-  if (!session.memory().return_credit(args.bytes))
-    return session.malformed(record, "more than the credit");
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
+  if (!memory->return_credit(args.bytes)) return session.malformed(record, "more than the credit");
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
@@ -53,9 +59,11 @@ bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record
 }
 
 bool handle_SlabLend(Session& session, const wire::SlabLendArgs& args, const Record& record) {
+  const Device* device = session.find_device(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
   CUdeviceptr address = 0;
-  const CUresult result =
-      session.in_primary([&] { return session.memory().allocate(args.bytes, &address); });
+  const CUresult result = session.in_primary(
+      *device, [&] { return session.memory().on(args.device)->allocate(args.bytes, &address); });
   wire::SlabLendReply reply;
   reply.address = address;
   reply.bytes = args.bytes;
@@ -64,9 +72,11 @@ bool handle_SlabLend(Session& session, const wire::SlabLendArgs& args, const Rec
 
 bool handle_MemAllocForward(Session& session, const wire::MemAllocForwardArgs& args,
                             const Record& record) {
+  const Device* device = session.find_device(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
   CUdeviceptr address = 0;
-  const CUresult result =
-      session.in_primary([&] { return session.memory().allocate(args.bytes, &address); });
+  const CUresult result = session.in_primary(
+      *device, [&] { return session.memory().on(args.device)->allocate(args.bytes, &address); });
   wire::MemAllocForwardReply reply;
   reply.address = address;
   return session.complete(record, result, &reply, sizeof(reply));
@@ -84,16 +94,19 @@ bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& arg
     });
     return true;
   }
+  const Device* device = session.find_device(args.device);
+  if (device == nullptr) return session.malformed(record, "no such device");
+  DeviceMemory* memory = session.memory().on(args.device);
   uint64_t bytes = 0;
-  if (!session.memory().disown(args.address, &bytes)) {
+  if (!memory->disown(args.address, &bytes)) {
     return session.malformed(record, "unknown allocation");
   }
-  auto job = [&session, address = args.address, bytes, lanes = session.lane_ends(),
+  auto job = [&session, memory, device, address = args.address, bytes, lanes = session.lane_ends(),
               reply = record.reply()] {
     for (const LanePoint& point : lanes) session.lanes().wait(point);
-    (void)session.driver().cuCtxSetCurrent(session.config().primary);
+    (void)session.driver().cuCtxSetCurrent(device->primary());
     const CUresult result = session.driver().cuMemFree_v2(address);
-    if (result == CUDA_SUCCESS) session.memory().give_back(bytes);
+    if (result == CUDA_SUCCESS) memory->give_back(bytes);
     session.channel().replies().complete(reply, result);
   };
   if (waits) {
@@ -102,6 +115,14 @@ bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& arg
     session.drop_queue().post(std::move(job));
   }
   return true;
+}
+
+bool handle_MemAccess(Session& session, const wire::MemAccessArgs& args, const Record& record) {
+  DeviceMemory* memory = session.memory().on(args.device);
+  const Device* peer = session.config().devices->at(args.peer);
+  if (memory == nullptr || peer == nullptr || args.device == args.peer)
+    return session.malformed(record, "no such device");
+  return session.complete(record, memory->share(peer->number(), args.enable != 0), nullptr, 0);
 }
 
 }  // namespace vgpu::server

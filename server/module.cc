@@ -36,7 +36,7 @@ bool ModuleTable::take_upload(uint64_t id, ImageBytes* bytes) {
   return true;
 }
 
-void forget_globals(DeviceMemory* memory, Module* module, const Context* context) {
+void forget_globals(GuestMemory* memory, Module* module, const Context* context) {
   std::erase_if(module->globals, [&](const auto& each) {
     const auto& [address, global] = each;
     if (context != nullptr && global.context != context) return false;
@@ -175,7 +175,7 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
     const DriverTable& driver = session.driver();
     const Rundown::Use use(&module->context->use);
     if (!use && module->library == nullptr) return;  // it went with its context
-    (void)driver.cuCtxSetCurrent(use ? module->context->handle : session.config().primary);
+    (void)driver.cuCtxSetCurrent(use ? module->context->handle : session.home());
     const CUresult result = module->library != nullptr ? driver.cuLibraryUnload(module->library)
                                                        : driver.cuModuleUnload(module->module);
     session.noted(result, module->context);
@@ -235,7 +235,9 @@ bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
   wire::ModuleGlobalReply reply;
   if (result == CUDA_SUCCESS) result = share_managed(session, address, &reply);
   if (result == CUDA_SUCCESS) {
-    session.memory().add_global(address, bytes);
+    session.memory()
+        .on(session.bound() == nullptr ? 0 : session.bound()->device)
+        ->add_global(address, bytes);
     // Managed ones are of no context, and go with the module.
     module->globals[address] = {bytes, reply.shared_bytes != 0 ? nullptr : session.bound()};
     reply.address = address;

@@ -21,7 +21,7 @@
 namespace vgpu::server {
 
 struct Context;
-class DeviceMemory;
+class GuestMemory;
 
 inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;   // one image
 inline constexpr uint64_t kUploadBytesMax = uint64_t{2} << 30;  // all that are on their way
@@ -85,7 +85,7 @@ struct ModuleTable {
 };
 
 // The guest may no longer copy to and from the module's variables; nullptr: in any context.
-void forget_globals(DeviceMemory* memory, Module* module, const Context* context = nullptr);
+void forget_globals(GuestMemory* memory, Module* module, const Context* context = nullptr);
 
 // What a load was asked for, and what came of it.
 struct LoadRequest {

@@ -164,7 +164,8 @@ struct Context {
   const FlowLimits flow;  // of its streams
   uint64_t id = 0;
   CUcontext handle = nullptr;
-  uint32_t slot = 0;  // of its sticky word in the semaphore page
+  uint32_t slot = 0;    // of its sticky word in the semaphore page
+  uint32_t device = 0;  // the guest's number of it
   bool primary = false;
   bool was_reset = false;  // the primary one: since then nobody has retained it
   // release by the thread that has made it, acquire by the consumer
@@ -175,8 +176,9 @@ struct Context {
   // Streams of ours, made when they are first needed: one that comes behind all work of the context
   // (ContextRecordEvent), and one that waits for what all later work waits for (ContextWaitEvent).
   std::unique_ptr<Stream> gathering, gate;
-  std::vector<Stream*> dirty;  // streams of this context with work since the last fence
-  Marks orphans;               // work of streams that were destroyed while busy
+  std::vector<Stream*> dirty;   // streams of this context with work since the last fence
+  Marks orphans;                // work of streams that were destroyed while busy
+  std::vector<Context*> peers;  // whose devices' memory it may use; the consumer's
 
   mutable std::atomic<bool> faulted{false};  // its fault has been told to the guest
 

@@ -20,6 +20,7 @@ namespace vgpu::server {
 struct Physical {
   CUmemGenericAllocationHandle handle = 0;
   uint64_t bytes = 0;
+  uint32_t device = 0;  // the guest's number
   bool shares = false;  // may be exported
   ShareName name;       // under which it is; no session: not yet
   // How often it is mapped; lowered by helpers once the driver has unmapped it.
@@ -31,6 +32,7 @@ struct PhysicalTable {
   struct Mapped {
     uint64_t bytes = 0;
     std::shared_ptr<std::atomic<uint32_t>> count;  // null: another session's, opened by IPC
+    uint32_t device = 0;                           // that the memory is on
   };
   HandleTable<Physical> handles;
   std::map<uint64_t, Mapped> mappings;  // by address

@@ -8,9 +8,14 @@
 
 namespace vgpu::server {
 
+// The devices, by the guest's numbers, that have the ends of a copy; -1: the host.
+struct EndDevices {
+  int to = -1, from = -1;
+};
+
 // nullptr, or why the guest may not do that. The consumer.
 const char* resolve_copy(Session& session, const Context* context, const wire::RectCopyArgs& args,
-                         CUDA_MEMCPY3D* copy);
+                         CUDA_MEMCPY3D* copy, EndDevices* devices = nullptr);
 const char* check_fill(Session& session, const wire::RectFillArgs& args);
 
 }  // namespace vgpu::server

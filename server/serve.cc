@@ -21,17 +21,23 @@ bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
 
 }  // namespace
 
-SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol::HelloReply& reply,
-                       protocol::WorkerChannel* channel, std::atomic<uint64_t>* used, Peers* peers,
-                       Shares* shares) {
-  (void)driver->cuCtxSetCurrent(device->primary());
-  DeviceMemory memory(driver, device->device(), reply.memory_bytes, reply.allocator,
-                      reply.device_range);
-  memory.publish_to(used);
+SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
+                       const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
+                       std::atomic<uint64_t>* used, Peers* peers, Shares* shares) {
+  (void)driver->cuCtxSetCurrent(devices->first().primary());
+  GuestMemory memory;
+  memory.set_range(protocol::range_to_reserve(reply.device_range));
+  for (size_t i = 0; i < devices->count(); ++i) {
+    const Device& device = *devices->at(i);
+    auto part = std::make_unique<DeviceMemory>(
+        driver, device.number(), device.grant_bytes, reply.allocator,
+        protocol::range_of_device(reply.device_range, i, devices->count()));
+    part->publish_to(used == nullptr ? nullptr : used + i);
+    memory.add(std::move(part));
+  }
   Session::Config config;
   config.driver = driver;
-  config.device = device->device();
-  config.primary = device->primary();
+  config.devices = devices;
   config.flow = FlowLimits(static_cast<uint32_t>(env_size("VGPU_DRIVER_QUEUE", kDriverQueueDepth)));
   const bool shared = channel->transport().same_address_space();
   if (!shared) config.output = &process_output();
@@ -39,7 +45,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
   config.number = reply.session;
   config.peers = peers;
   config.shares = shares;
-  config.shares_memory = device->shares_memory() && memory.maps();
+  config.shares_memory = devices->shares_memory() && memory.maps();
   if (config.shares_memory) memory.make_shareable();
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
@@ -58,7 +64,7 @@ SessionEnd serve_guest(const DriverTable* driver, Device* device, const protocol
     return end;
   }
   session.reset();
-  (void)driver->cuCtxSetCurrent(device->primary());
+  (void)driver->cuCtxSetCurrent(devices->first().primary());
   (void)driver->cuCtxSynchronize();
   if (up) (void)driver->cuMemHostUnregister(channel->up_slab().data());
   if (down) (void)driver->cuMemHostUnregister(channel->down_slab().data());

@@ -36,7 +36,7 @@ std::string result_name(const DriverTable& driver, CUresult result) {
   return "CUresult " + std::to_string(static_cast<int>(result));
 }
 
-Session::Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory)
+Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory)
     : config_(config),
       channel_(channel),
       memory_(memory),
@@ -100,7 +100,7 @@ bool Session::release_all() {
     if (module->library != nullptr) (void)driver().cuLibraryUnload(module->library);
   });
   bound_ = nullptr;
-  (void)driver().cuCtxSetCurrent(config_.primary);
+  (void)driver().cuCtxSetCurrent(home());
   physical_.release_all(driver());
   host_calls_.release_all(driver());
   return true;
@@ -108,9 +108,7 @@ bool Session::release_all() {
 
 SessionEnd Session::run() {
   protocol::Consumer& consumer = channel_->consumer();
-  if (memory_->back_ahead()) {
-    channel_->semaphores().raise(Semaphore::kBackedCredit, memory_->backed_bytes());
-  }
+  back_ahead(0);
   protocol::Record record;
   while (true) {
     const protocol::PeekResult peeked = consumer.peek(&record);
@@ -155,9 +153,14 @@ void Session::idle() {
     channel_->semaphores().raise(Semaphore::kExecuted, executed_);
   }
   if (slab_sequence_ != 0) flush_slab();
-  if (memory_->back_ahead()) {
-    channel_->semaphores().raise(Semaphore::kBackedCredit, memory_->backed_bytes());
+  for (uint32_t device = 0; device < memory_->devices(); ++device) {
+    if (find_device(device) != nullptr) back_ahead(device);  // others are not used
   }
+}
+
+void Session::back_ahead(uint32_t device) {
+  DeviceMemory& memory = *memory_->on(device);
+  if (memory.back_ahead()) channel_->semaphores().raise_credit(device, memory.backed_bytes());
 }
 
 // The first failure counts. From a lane's thread the consumer must be woken as well.

@@ -15,9 +15,10 @@
 #include "protocol/session/channel.h"
 #include "server/admission.h"
 #include "server/array.h"
+#include "server/attach.h"
 #include "server/completion.h"
-#include "server/device_memory.h"
 #include "server/graph.h"
+#include "server/guest_memory.h"
 #include "server/handles.h"
 #include "server/host_blocks.h"
 #include "server/host_calls.h"
@@ -56,13 +57,12 @@ struct WorkOptions {
 };
 
 // The consumer's thread calls everything but what says otherwise. Owns nothing of the driver's
-// device; the process (or the test) that made the context keeps it.
+// devices; the process (or the test) that opened them keeps them.
 class Session {
  public:
   struct Config {
     const DriverTable* driver = nullptr;
-    CUdevice device = 0;
-    CUcontext primary = nullptr;
+    Devices* devices = nullptr;         // the guest's; the first is open
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
     FlowLimits flow{kDriverQueueDepth};
     uint64_t number = 0;         // of this session, for what it shares
@@ -72,7 +72,7 @@ class Session {
     Output* output = nullptr;    // where the driver prints; null: in the guest's own process
   };
 
-  Session(const Config& config, protocol::WorkerChannel* channel, DeviceMemory* memory);
+  Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -97,7 +97,17 @@ class Session {
   const DriverTable& driver() const { return *config_.driver; }
   const Config& config() const { return config_; }
   protocol::WorkerChannel& channel() { return *channel_; }
-  DeviceMemory& memory() { return *memory_; }
+  GuestMemory& memory() { return *memory_; }
+  // The guest's device of this number once it is open, else nullptr. Thread-safe.
+  Device* find_device(uint32_t number) const {
+    Device* device = config_.devices->at(number);
+    return device != nullptr && device->is_open() ? device : nullptr;
+  }
+  // Memory that the guest can have of a device without asking. The consumer.
+  void back_ahead(uint32_t device);
+  // The context whose life is the session's: what belongs to none of the guest's is done there.
+  // Thread-safe.
+  CUcontext home() const { return config_.devices->first().primary(); }
   HostBlocks& host_memory() { return host_memory_; }
   Admission& admission() { return admission_; }
   CompletionPool& pool() { return pool_; }
@@ -145,24 +155,37 @@ class Session {
   void failed_call(uint16_t op, const Context* context, CUresult result);
 
   // --- contexts (context.cc)
-  Context* add_context(uint64_t id, CUcontext handle, uint32_t slot, bool primary);
+  Context* add_context(uint64_t id, CUcontext handle, uint32_t slot, uint32_t device, bool primary);
   // The live context of this name. known: also one that is still being made.
   Context* find_context(uint64_t id);
   Context* find_known_context(uint64_t id);
+  bool has_primary(uint32_t device) const;
+  // Whether the driver's context of a device may end with the guest's primary one.
+  bool may_close(const Context& primary) const;
   CUresult bind(Context* context);
   CUresult revive(Context* context);
   // The bound context is gone.
   void unbind();
-  // Calls `work` with the primary context current, whose memory outlives every other context.
+  // Calls `work` with the device's primary context current, whose memory outlives every other
+  // context.
   template <typename Work>
-  CUresult in_primary(Work work) {
-    (void)driver().cuCtxSetCurrent(config_.primary);
+  CUresult in_primary(const Device& device, Work work) {
+    (void)driver().cuCtxSetCurrent(device.primary());
     const CUresult result = work();
     if (bound_ != nullptr) (void)bind(bound_);
     return result;
   }
+  // `context` gets or loses access to memory of `peer`'s device. What the driver says.
+  CUresult set_peer(Context* context, Context* peer, bool enable);
+  // Who may use whose memory: pairs of the driver's contexts.
+  using PeerPairs = std::vector<std::pair<CUcontext, CUcontext>>;
+  // Nobody has access by way of this context any more, and it has none. The driver is to be told
+  // once what may use it is past.
+  PeerPairs drop_peers(Context* context);
   // What the guest has made in a context, taken out of the tables.
   struct Remains {
+    uint32_t device = 0;
+    PeerPairs peers;
     std::vector<std::unique_ptr<Stream>> streams;
     std::vector<std::unique_ptr<EventEntry>> events;
     std::vector<std::shared_ptr<Module>> modules;
@@ -173,7 +196,7 @@ class Session {
     std::vector<std::unique_ptr<LinkEntry>> links;
   };
   Remains take_from(Context* context);
-  // Thread-safe; the context is current.
+  // Thread-safe; the context is current. Another one may be when it returns.
   void destroy_remains(Remains* remains);
 
   // --- events of a whole context, which is bound (event.cc)
@@ -252,7 +275,7 @@ class Session {
 
   Config config_;
   protocol::WorkerChannel* channel_;
-  DeviceMemory* memory_;
+  GuestMemory* memory_;
   Admission admission_;
   std::deque<Context> contexts_;  // never shrinks: all below, and waiting threads, refer to them
   HandleTable<Stream> streams_;

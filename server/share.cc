@@ -1,5 +1,7 @@
 // What other sessions have shared: fetched by a helper, kept until the guest uses it.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "server/log.h"
 #include "server/session.h"
 #include "server_handlers.h"
@@ -61,9 +63,17 @@ bool handle_ShareFetch(Session& session, const wire::ShareFetchArgs& args, const
       answer.offset = fetched->info.offset;
       answer.size = fetched->info.size;
       answer.kind = static_cast<uint32_t>(fetched->info.kind);
-      const bool kept =
-          session.fetched().add(args.number, std::make_unique<Fetched>(std::move(*fetched)));
-      result = kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+      const int device = fetched->info.kind == ShareKind::kEvent
+                             ? 0
+                             : session.config().devices->find(fetched->info.device);
+      answer.device = static_cast<uint32_t>(std::max(device, 0));
+      if (device < 0) {
+        result = CUDA_ERROR_INVALID_DEVICE;
+      } else {
+        const bool kept =
+            session.fetched().add(args.number, std::make_unique<Fetched>(std::move(*fetched)));
+        result = kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+      }
     } else {
       log(Level::kDebug, "what another session shares cannot be had: %s",
           fetched.status().to_string().c_str());

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,6 +43,7 @@ struct ShareInfo {
   uint64_t offset = 0, size = 0;  // kMemory: the allocation within
   uint32_t participant = 0;       // kEvent: who the other side is among those that have it
   uint32_t reserved = 0;
+  std::array<uint8_t, 16> device = {};  // UUID of the one that the memory is on
 };
 
 // Something shared. Does not change any more once it is in the table; what it holds of the driver

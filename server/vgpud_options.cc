@@ -23,6 +23,9 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  vgpud                              serve at the default address, GPU if there is one\n"
     "  vgpud --driver soft                serve the software GPU\n"
+    "  vgpud --devices 0,2                share two of the machine's GPUs\n"
+    "  vgpud --guest-devices 1            spread guests: each gets the GPU with the most memory "
+    "left\n"
     "  vgpud --listen unix:/tmp/g.sock    another address; guests use: vgpu run --server "
     "unix:/tmp/g.sock -- app\n"
     "  vgpud --config /etc/vgpu/vgpud.toml\n"
@@ -31,8 +34,8 @@ constexpr char kExamples[] =
     "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
 
 struct Raw {
-  std::string listen, driver, config, memory_default, headroom, log_level, socket_mode;
-  std::optional<int64_t> workers_ahead;
+  std::string listen, driver, devices, config, memory_default, headroom, log_level, socket_mode;
+  std::optional<int64_t> workers_ahead, guest_devices;
 };
 
 constexpr int64_t kWorkersAheadMax = 64;
@@ -51,13 +54,20 @@ bool fill(const Raw& raw, std::string* field, const toml::table& table, const ch
   return true;
 }
 
+bool fill(const Raw& raw, std::optional<int64_t>* field, const toml::table& table,
+          const char* key) {
+  if (!table.contains(key)) return true;
+  const auto number = table[key].value_exact<int64_t>();
+  if (!number) return wrong_type(raw, key, "a whole number");
+  if (!*field) *field = *number;
+  return true;
+}
+
 bool fill_all(Raw* raw, const toml::table& table) {
-  if (table.contains("workers_ahead")) {
-    const auto number = table["workers_ahead"].value_exact<int64_t>();
-    if (!number) return wrong_type(*raw, "workers_ahead", "a whole number");
-    if (!raw->workers_ahead) raw->workers_ahead = *number;
-  }
-  return fill(*raw, &raw->listen, table, "listen") && fill(*raw, &raw->driver, table, "driver") &&
+  return fill(*raw, &raw->workers_ahead, table, "workers_ahead") &&
+         fill(*raw, &raw->guest_devices, table, "guest_devices") &&
+         fill(*raw, &raw->devices, table, "devices") && fill(*raw, &raw->listen, table, "listen") &&
+         fill(*raw, &raw->driver, table, "driver") &&
          fill(*raw, &raw->memory_default, table, "memory_default") &&
          fill(*raw, &raw->headroom, table, "headroom") &&
          fill(*raw, &raw->log_level, table, "log_level") &&
@@ -66,8 +76,9 @@ bool fill_all(Raw* raw, const toml::table& table) {
 
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
-  static constexpr const char* kKeys[] = {"listen",    "driver",      "memory_default", "headroom",
-                                          "log_level", "socket_mode", "workers_ahead"};
+  static constexpr const char* kKeys[] = {"listen",        "driver",    "memory_default",
+                                          "headroom",      "log_level", "socket_mode",
+                                          "workers_ahead", "devices",   "guest_devices"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {
@@ -92,7 +103,20 @@ bool complain(const char* what, const std::string& text, const char* wanted) {
   return false;
 }
 
+bool interpret_devices(const Raw& raw, DaemonOptions* options) {
+  options->devices = raw.devices == "all" ? "" : raw.devices;
+  if (options->devices.size() > protocol::kTextBytesMax)
+    return complain("devices", raw.devices, "a list of devices");
+  if (const auto number = raw.guest_devices) {
+    if (*number < 1 || *number > static_cast<int64_t>(protocol::kDevicesMax))
+      return complain("guest-devices", std::to_string(*number), "a number from 1 to 16");
+    options->guest_devices = static_cast<unsigned>(*number);
+  }
+  return true;
+}
+
 bool interpret(const Raw& raw, DaemonOptions* options) {
+  if (!interpret_devices(raw, options)) return false;
   if (const auto ahead = raw.workers_ahead) {
     if (*ahead < 1 || *ahead > kWorkersAheadMax) {
       return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
@@ -148,10 +172,18 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   app.add_option("--driver", raw.driver,
                  "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
                  "path of a libcuda.so.1");
+  app.add_option("--devices", raw.devices,
+                 "Which of the driver's devices are shared, as CUDA_VISIBLE_DEVICES would list "
+                 "them: 0,2 or GPU-uuid,... (default: all)");
+  app.add_option(
+      "--guest-devices", raw.guest_devices,
+      "How many devices a guest gets that names none (VGPU_DEVICES): those with the most "
+      "memory left, 1 to 16 (default: all)");
   app.add_option("--config", raw.config, "Configuration file (TOML); the command line wins")
       ->check(CLI::ExistingFile);
   app.add_option("--memory-default", raw.memory_default,
-                 "Device memory of a guest that names none: 512M, 4G (default: a quarter)");
+                 "Device memory of a guest that names none, on each device: 512M, 4G (default: a "
+                 "quarter)");
   app.add_option("--headroom", raw.headroom,
                  "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
   app.add_option("--workers-ahead", raw.workers_ahead,

@@ -2,6 +2,7 @@
 // and shared with other sessions of the same user.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "server/physical.h"
@@ -30,18 +31,22 @@ bool handle_PhysicalCreate(Session& session, const wire::PhysicalCreateArgs& arg
                            const Record& record) {
   if (args.bytes == 0 || args.bytes % kHandleBytes != 0)
     return session.malformed(record, "size of physical memory");
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
   const bool shares = args.shares != 0;
   if (!session.memory().maps() || (shares && !session.config().shares_memory))
     return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
-  if (!session.memory().charge(args.bytes))
+  if (!memory->charge(args.bytes))
     return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
   auto made = std::make_unique<Physical>();
   made->bytes = args.bytes;
+  made->device = args.device;
   made->shares = shares;
-  const CUmemAllocationProp properties = memory_properties(session.config().device, shares);
+  const CUmemAllocationProp properties =
+      memory_properties(session.config().devices->at(args.device)->number(), shares);
   const CUresult result = session.driver().cuMemCreate(&made->handle, args.bytes, &properties, 0);
   if (result != CUDA_SUCCESS) {
-    session.memory().discharge(args.bytes);
+    memory->discharge(args.bytes);
     return session.complete(record, result, nullptr, 0);
   }
   const CUmemGenericAllocationHandle handle = made->handle;
@@ -62,7 +67,7 @@ bool handle_PhysicalRelease(Session& session, const wire::PhysicalReleaseArgs& a
   const std::unique_ptr<Physical> physical = session.physical().handles.take(args.handle);
   session.shares().remove(physical->name);
   const CUresult result = session.driver().cuMemRelease(physical->handle);
-  if (result == CUDA_SUCCESS) session.memory().discharge(physical->bytes);
+  if (result == CUDA_SUCCESS) session.memory().on(physical->device)->discharge(physical->bytes);
   return session.complete(record, result, nullptr, 0);
 }
 
@@ -72,7 +77,8 @@ bool handle_PhysicalMap(Session& session, const wire::PhysicalMapArgs& args, con
   if (!session.memory().claim(args.address, physical->bytes))
     return session.malformed(record, "address range");
   physical->mappings->fetch_add(1, std::memory_order_relaxed);
-  session.physical().mappings[args.address] = {physical->bytes, physical->mappings};
+  session.physical().mappings[args.address] = {physical->bytes, physical->mappings,
+                                               physical->device};
   return session.complete(
       record, session.driver().cuMemMap(args.address, physical->bytes, 0, physical->handle, 0),
       nullptr, 0);
@@ -85,16 +91,18 @@ bool handle_PhysicalAccess(Session& session, const wire::PhysicalAccessArgs& arg
        args.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)) {
     return session.malformed(record, "access to what is not mapped");
   }
+  DeviceMemory* memory = session.memory().on(args.device);
+  if (memory == nullptr) return session.malformed(record, "no such device");
   // Copies are given only what they may write to: a driver may copy on the worker's own threads.
   // What is in flight has been given its memory already, so that goes first.
   if (args.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-    session.memory().remove_global(args.address, args.bytes);
+    memory->remove_global(args.address, args.bytes);
   CUmemAccessDesc access{};
-  access.location = memory_properties(session.config().device).location;
+  access.location = memory_properties(session.config().devices->at(args.device)->number()).location;
   access.flags = static_cast<CUmemAccess_flags>(args.flags);
   const CUresult result = session.driver().cuMemSetAccess(args.address, args.bytes, &access, 1);
   if (result == CUDA_SUCCESS && access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-    session.memory().add_global(args.address, args.bytes);
+    memory->add_global(args.address, args.bytes);
   return session.complete(record, result, nullptr, 0);
 }
 
@@ -106,11 +114,11 @@ bool handle_PhysicalUnmap(Session& session, const wire::PhysicalUnmapArgs& args,
   if (!table.exactly_mapped(args.address, args.bytes))
     return session.malformed(record, "not mapped");
   std::vector<std::shared_ptr<std::atomic<uint32_t>>> counts;
-  uint64_t charged = 0;  // memory of other sessions, which goes with its mapping
+  std::vector<std::pair<DeviceMemory*, uint64_t>> charged;  // of other sessions, which goes too
   auto it = table.mappings.find(args.address);
   while (it != table.mappings.end() && it->first < args.address + args.bytes) {
     if (it->second.count == nullptr)
-      charged += it->second.bytes;
+      charged.emplace_back(session.memory().on(it->second.device), it->second.bytes);
     else
       counts.push_back(it->second.count);
     it = table.mappings.erase(it);
@@ -119,10 +127,10 @@ bool handle_PhysicalUnmap(Session& session, const wire::PhysicalUnmapArgs& args,
   session.pool().post(
       [&session, args, counts, charged, lanes = session.lane_ends(), reply = record.reply()] {
         for (const LanePoint& point : lanes) session.lanes().wait(point);
-        (void)session.driver().cuCtxSetCurrent(session.config().primary);
+        (void)session.driver().cuCtxSetCurrent(session.home());
         const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
         if (result == CUDA_SUCCESS) {
-          session.memory().give_back(charged);
+          for (const auto& [memory, bytes] : charged) memory->give_back(bytes);
           // release: partner is the consumer, which may then give the memory back.
           for (const auto& count : counts) count->fetch_sub(1, std::memory_order_release);
         }
@@ -152,6 +160,7 @@ bool handle_PhysicalExport(Session& session, const wire::PhysicalExportArgs& arg
     auto share = std::make_shared<Share>(&session.driver());
     share->info.kind = ShareKind::kPhysical;
     share->info.bytes = share->info.size = physical->bytes;
+    share->info.device = session.config().devices->at(physical->device)->identity().uuid;
     CUmemGenericAllocationHandle second = 0;
     if (const CUresult result = second_reference(session, physical->handle, &second);
         result != CUDA_SUCCESS) {
@@ -176,16 +185,20 @@ bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& arg
       fetched->files.size() != 1 || fetched->info.bytes % kHandleBytes != 0) {
     return session.malformed(record, "nothing fetched that is physical memory");
   }
-  if (!session.memory().charge(fetched->info.bytes))
+  const int device = session.config().devices->find(fetched->info.device);
+  if (device < 0) return session.complete(record, CUDA_ERROR_INVALID_DEVICE, nullptr, 0);
+  DeviceMemory* memory = session.memory().on(static_cast<uint32_t>(device));
+  if (!memory->charge(fetched->info.bytes))
     return session.keep_fetched(record, args.number, std::move(fetched));
   auto made = std::make_unique<Physical>();
   made->bytes = fetched->info.bytes;
+  made->device = static_cast<uint32_t>(device);
   made->shares = true;
   const CUresult result = session.driver().cuMemImportFromShareableHandle(
       &made->handle, reinterpret_cast<void*>(static_cast<intptr_t>(fetched->files[0].get())),
       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) {
-    session.memory().discharge(fetched->info.bytes);
+    memory->discharge(fetched->info.bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
       return session.keep_fetched(record, args.number, std::move(fetched));
     return session.complete(record, result, nullptr, 0);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/limits.h"
 #include "protocol/transport/control_socket.h"
 
 namespace vgpu::server {
@@ -18,22 +19,39 @@ namespace vgpu::server {
 // the version, and the control protocol for guests is another one.
 inline constexpr uint64_t kWorkerMagic = 0x766770'77'0003;  // raised with every change below
 
-// worker -> vgpud, once the device is open. Descriptor: the page of WorkerPage.
+// One of the devices that are served, in the order of --devices.
+struct ServedDevice {
+  uint64_t memory_bytes = 0;
+  uint8_t uuid[16] = {};
+  char pci_bus_id[32] = {};
+  char name[128] = {};
+};
+
+// worker -> vgpud, once the first device is open. Descriptor: the page of WorkerPage.
 struct WorkerReady {
   uint64_t magic = kWorkerMagic;
-  uint64_t memory_bytes = 0;
   int32_t driver_version = 0;
   int32_t driver_kind = 0;  // DriverKind
-  char device_name[128] = {};
+  uint32_t device_count = 0;
+  uint32_t reserved = 0;
+  ServedDevice devices[protocol::kDevicesMax];
   char driver_path[512] = {};
   char why[256] = {};  // why this driver was chosen
+};
+
+// What a guest has of the devices, in its order.
+struct WorkerGrants {
+  uint32_t count = 0;
+  uint32_t reserved = 0;
+  uint32_t device[protocol::kDevicesMax] = {};  // its place among those that are served
+  uint64_t bytes[protocol::kDevicesMax] = {};
 };
 
 // vgpud -> worker: a guest for it. Descriptor: the guest's connection. The Hello's bytes follow.
 struct WorkerAssign {
   uint64_t magic = kWorkerMagic;
   uint64_t session = 0;
-  uint64_t grant_bytes = 0;
+  WorkerGrants grants;
   int32_t guest_pid = 0;
   uint32_t guest_uid = 0;  // whose guest it is: sessions of one user may share memory
 };
@@ -43,7 +61,7 @@ struct WorkerAssign {
 struct WorkerAdopt {
   uint64_t magic = kWorkerMagic;
   uint64_t session = 0;
-  uint64_t grant_bytes = 0;
+  WorkerGrants grants;
   uint64_t uptime_ms = 0;
   int32_t guest_pid = 0;
   uint32_t guest_uid = 0;
@@ -69,7 +87,7 @@ struct PeerMessage {
 
 // Shared page: the worker writes, vgpud reads for its listing. Figures only, relaxed.
 struct WorkerPage {
-  std::atomic<uint64_t> used_bytes;
+  std::atomic<uint64_t> used_bytes[protocol::kDevicesMax];  // in the guest's order of devices
 };
 
 enum class DriverKind : int32_t { kSoft = 0, kNvidia = 1, kOther = 2 };

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +42,7 @@ enum Exit : int {
 struct Options {
   int control = -1;
   std::string driver = "auto";
+  std::string devices;
   std::string listen_path;
   std::string log_level = "info";
 };
@@ -52,6 +54,8 @@ bool parse(int argc, char** argv, Options* options) {
       options->control = std::atoi(argv[i + 1]);
     } else if (name == "--driver") {
       options->driver = argv[i + 1];
+    } else if (name == "--devices") {
+      options->devices = argv[i + 1];
     } else if (name == "--listen") {
       options->listen_path = argv[i + 1];
     } else if (name == "--log-level") {
@@ -117,7 +121,7 @@ void start_watching(const Options& options, UniqueFd control, const Guest& guest
   liveness.listen_path = options.listen_path;
   liveness.started_ms = monotonic_ns() / 1'000'000;
   liveness.adopt.session = guest.assign.session;
-  liveness.adopt.grant_bytes = guest.assign.grant_bytes;
+  liveness.adopt.grants = guest.assign.grants;
   liveness.adopt.guest_pid = guest.assign.guest_pid;
   liveness.adopt.guest_uid = guest.assign.guest_uid;
   set_text(liveness.adopt.executable, guest.hello.executable);
@@ -150,22 +154,42 @@ int exit_code(SessionEnd end) {
   return kExitDone;
 }
 
+WorkerReady describe(const DriverChoice& driver, const Devices& devices) {
+  WorkerReady ready;
+  ready.driver_version = devices.driver_version();
+  ready.driver_kind = static_cast<int32_t>(driver.kind);
+  set_text(ready.driver_path, driver.path);
+  set_text(ready.why, driver.why);
+  ready.device_count = static_cast<uint32_t>(devices.count());
+  for (size_t i = 0; i < devices.count(); ++i) {
+    const Device& device = *devices.at(i);
+    const DeviceIdentity identity = device.identity();
+    ServedDevice& out = ready.devices[i];
+    out.memory_bytes = device.memory_bytes();
+    std::copy(identity.uuid.begin(), identity.uuid.end(), out.uuid);
+    set_text(out.pci_bus_id, identity.pci_bus_id);
+    set_text(out.name, device.name());
+  }
+  return ready;
+}
+
+Status grant(Devices* devices, const WorkerGrants& grants) {
+  std::vector<DeviceGrant> wanted;
+  for (uint32_t i = 0; i < std::min<uint32_t>(grants.count, protocol::kDevicesMax); ++i)
+    wanted.push_back({grants.device[i], grants.bytes[i]});
+  return devices->grant(wanted);
+}
+
 int serve(const Options& options, UniqueFd control) {
   Result<DriverChoice> driver = choose_driver(options.driver);
   if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
-  Result<Device> device = Device::open(&driver->table);
-  if (!device.ok()) return fail(kExitNoDriver, driver->path.c_str(), device.status());
-  device->reserve_ahead();
+  Result<Devices> devices = Devices::open(&driver->table, options.devices);
+  if (!devices.ok()) return fail(kExitNoDriver, driver->path.c_str(), devices.status());
+  devices->reserve_ahead();
   Result<Page> page = make_page();
   if (!page.ok()) return fail(kExitAttach, "page", page.status());
 
-  WorkerReady ready;
-  ready.memory_bytes = device->memory_bytes();
-  ready.driver_version = device->driver_version();
-  ready.driver_kind = static_cast<int32_t>(driver->kind);
-  set_text(ready.device_name, device->name());
-  set_text(ready.driver_path, driver->path);
-  set_text(ready.why, driver->why);
+  const WorkerReady ready = describe(*driver, *devices);
   const int page_fd = page->memory.get();
   if (Status sent =
           protocol::send_frame(control.get(), bytes_of(ready), std::span<const int>(&page_fd, 1));
@@ -178,8 +202,10 @@ int serve(const Options& options, UniqueFd control) {
   }
   Result<Guest> guest = wait_for_guest(control.get());
   if (!guest.ok()) return fail(kExitAttach, "guest", guest.status());
-  protocol::HelloReply reply = make_reply(&*device, guest->hello, guest->assign.grant_bytes,
-                                          guest->assign.session, driver_kind_name(driver->kind));
+  if (Status granted = grant(&*devices, guest->assign.grants); !granted.ok())
+    return fail(kExitNoDriver, "devices", granted);
+  protocol::HelloReply reply =
+      make_reply(&*devices, guest->hello, guest->assign.session, driver_kind_name(driver->kind));
   reply.host_range = claim_host_range(guest->hello, reply.device_range);
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
@@ -188,17 +214,18 @@ int serve(const Options& options, UniqueFd control) {
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
   start_watching(options, std::move(control), *guest, &*page, connection, &peers);
   // From here on the process just ends: threads of the session may still wait for the device.
-  _exit(exit_code(serve_guest(&driver->table, &*device, reply, channel->get(),
-                              &page->page()->used_bytes, &peers, &peers.shares())));
+  _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(),
+                              page->page()->used_bytes, &peers, &peers.shares())));
 }
 
 int run(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fprintf(stderr,
-                 "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
-                 "usage: vgpu-worker --control FD [--driver auto|nvidia|soft|PATH] [--listen PATH] "
-                 "[--log-level debug|info|warn|error]\n");
+    std::fprintf(
+        stderr,
+        "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
+        "usage: vgpu-worker --control FD [--driver auto|nvidia|soft|PATH] [--devices LIST] "
+        "[--listen PATH] [--log-level debug|info|warn|error]\n");
     return kExitUsage;
   }
   close_descriptors(3, options.control);

@@ -42,7 +42,8 @@ CUresult ask_worker(Session& session, Context* context, uint64_t id, const Array
   args.flags = shape.flags;
   args.levels = levels;
   const CUresult result = session.call(context, Op::kArrayCreate, args);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY || !session.reclaim(shape.bytes())) return result;
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || !session.reclaim(context->device, shape.bytes()))
+    return result;
   return session.call(context, Op::kArrayCreate, args);
 }
 

@@ -24,7 +24,7 @@ bool ArrayTable::find_mipmapped(uint64_t id, const Context* context, MipmappedAr
 uint64_t ArrayTable::insert(const Array& array) {
   std::lock_guard lock(mutex_);
   const uint64_t id = arrays_.insert(array);
-  if (id != 0) bytes_.fetch_add(array.shape.bytes(), std::memory_order_relaxed);
+  if (id != 0) bytes_of(array.context).fetch_add(array.shape.bytes(), std::memory_order_relaxed);
   return id;
 }
 
@@ -33,7 +33,7 @@ uint64_t ArrayTable::insert_mipmapped(const MipmappedArray& array) {
   const uint64_t id = mipmapped_.insert(array);
   if (id == 0) return 0;
   mipmapped_.find(id)->levels.assign(array.shape.levels, 0);
-  bytes_.fetch_add(array.shape.bytes(), std::memory_order_relaxed);
+  bytes_of(array.context).fetch_add(array.shape.bytes(), std::memory_order_relaxed);
   return id;
 }
 
@@ -41,7 +41,7 @@ bool ArrayTable::remove(uint64_t id, const Context* context) {
   std::lock_guard lock(mutex_);
   const Array* found = arrays_.find(id);
   if (found == nullptr || found->context != context || found->of_mipmapped) return false;
-  bytes_.fetch_sub(found->shape.bytes(), std::memory_order_relaxed);
+  bytes_of(context).fetch_sub(found->shape.bytes(), std::memory_order_relaxed);
   return arrays_.remove(id);
 }
 
@@ -50,7 +50,7 @@ bool ArrayTable::remove_mipmapped(uint64_t id, const Context* context) {
   const MipmappedArray* found = mipmapped_.find(id);
   if (found == nullptr || found->context != context) return false;
   for (const uint64_t level : found->levels) arrays_.remove(level);
-  bytes_.fetch_sub(found->shape.bytes(), std::memory_order_relaxed);
+  bytes_of(context).fetch_sub(found->shape.bytes(), std::memory_order_relaxed);
   return mipmapped_.remove(id);
 }
 
@@ -99,14 +99,15 @@ void ArrayTable::forget(const Context* context) {
   arrays_.for_each([&](uint64_t id, const Array& each) {
     if (each.context != context) return;
     ids.push_back(id);
-    if (!each.of_mipmapped) bytes_.fetch_sub(each.shape.bytes(), std::memory_order_relaxed);
+    if (!each.of_mipmapped)
+      bytes_of(context).fetch_sub(each.shape.bytes(), std::memory_order_relaxed);
   });
   for (const uint64_t id : ids) arrays_.remove(id);
   ids.clear();
   mipmapped_.for_each([&](uint64_t id, const MipmappedArray& each) {
     if (each.context != context) return;
     ids.push_back(id);
-    bytes_.fetch_sub(each.shape.bytes(), std::memory_order_relaxed);
+    bytes_of(context).fetch_sub(each.shape.bytes(), std::memory_order_relaxed);
   });
   for (const uint64_t id : ids) mipmapped_.remove(id);
 }

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 
 #include "api/geometry/array_shape.h"
 #include "base/slot_map.h"
+#include "protocol/limits.h"
 #include "shim/objects.h"
 
 namespace vgpu::shim {
@@ -62,15 +64,22 @@ class ArrayTable {
   bool remove_texture(uint64_t handle, bool surface);
 
   void forget(const Context* context);
-  // Device memory that arrays take.
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Memory of a device that arrays take.
+  uint64_t bytes(CUdevice device) const {
+    return bytes_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
+  }
 
  private:
+  std::atomic<uint64_t>& bytes_of(const Context* context) {
+    return bytes_[static_cast<size_t>(context->device)];
+  }
+
   mutable std::mutex mutex_;
   SlotMap<Array, kArrayTag> arrays_;
   SlotMap<MipmappedArray, kMipmappedArrayTag> mipmapped_;
   std::map<uint64_t, TextureObject> textures_;  // by the worker's driver's handle
-  std::atomic<uint64_t> bytes_{0};              // a figure: nothing is ordered by it
+  // By device; figures: nothing is ordered by them.
+  std::array<std::atomic<uint64_t>, protocol::kDevicesMax> bytes_{};
 };
 
 }  // namespace vgpu::shim

@@ -61,6 +61,7 @@ void forget_objects(Session& session, Context* context) {
   session.host_calls().forget(context);
   context->unordered_streams.store(0, std::memory_order_relaxed);
   session.memory().free_all_of(context->id);
+  session.contexts().drop_peers(context);
 }
 
 CUresult ask_for_end(Session& session, Context* context) {
@@ -84,7 +85,15 @@ CUresult synchronize(Session& session, Context* context) {
 CUresult reset_primary(Session& session, Context* context) {
   wire::PrimaryResetArgs args;
   args.context = context->id;
-  const CUresult result = session.call(nullptr, Op::kPrimaryReset, args);
+  // No record may name it behind this one, if it ends: see Session::bind.
+  context->named.store(false, std::memory_order_relaxed);
+  wire::PrimaryResetReply answer;
+  const CUresult result = session.ask(nullptr, Op::kPrimaryReset, args, &answer);
+  if (answer.closed != 0) {
+    session.guest_device(context->device).closed();
+  } else {
+    context->named.store(true, std::memory_order_relaxed);
+  }
   session.contexts().set_active(context, false);
   {
     std::lock_guard lock(session.channel().lock());
@@ -92,7 +101,8 @@ CUresult reset_primary(Session& session, Context* context) {
   }
   forget_objects(session, context);
   // Memory of pools is of no context; without any the device starts afresh.
-  if (session.contexts().active_count() == 0) session.pools()->forget_memory();
+  if (session.contexts().active_count(context->device) == 0)
+    session.pools()->forget_memory(context->device);
   context->unique_id = session.contexts().next_unique_id();
   return session.show_output(result);
 }
@@ -108,6 +118,9 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  // Whose end may close the device.
+  std::lock_guard life(session->contexts().primary_lives());
+  if (CUresult r = session->guest_device(device).open(); r != CUDA_SUCCESS) return r;
   Context* context = session->contexts().add_created(device, flags);
   if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   wire::ContextCreateArgs args;
@@ -144,12 +157,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard life(session->contexts().primary_lives());
   if (context->retains == 0) {
-    wire::PrimaryRetainArgs args;
-    args.context = context->id;
-    args.device = static_cast<uint32_t>(device);
-    args.flags = context->flags.load(std::memory_order_relaxed);
-    args.slot = context->slot;
-    if (session->post(nullptr, Op::kPrimaryRetain, args) == 0) return session->lost();
+    if (CUresult r = session->guest_device(device).open(); r != CUDA_SUCCESS) return r;
+    if (session->name_primary(context) == 0) return session->lost();
     session->contexts().set_active(context, true);
   }
   ++context->retains;
@@ -369,32 +378,6 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   if (sticky != 0) return session->show_output(static_cast<CUresult>(sticky));
   if (CUresult r = graph::check_context_use(context->handle()); r != CUDA_SUCCESS) return r;
   return synchronize(*session, context);
-}
-
-CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-  Session* session;
-  Context* context;
-  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  wire::ContextSetLimitArgs args;
-  args.context = context->id;
-  args.limit = static_cast<uint32_t>(limit);
-  args.value = value;
-  return session->call(context, Op::kContextSetLimit, args);
-}
-
-CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
-  Session* session;
-  Context* context;
-  if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  if (value == nullptr || limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  wire::ContextGetLimitArgs args;
-  args.context = context->id;
-  args.limit = static_cast<uint32_t>(limit);
-  wire::ContextGetLimitReply answer;
-  const CUresult result = session->ask(context, Op::kContextGetLimit, args, &answer);
-  if (result == CUDA_SUCCESS) *value = answer.value;
-  return result;
 }
 
 }  // namespace vgpu::driver

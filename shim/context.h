@@ -5,13 +5,17 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/slot_map.h"
 #include "base/spin_mutex.h"
+#include "protocol/limits.h"
 #include "shim/objects.h"
 
 namespace vgpu::shim {
@@ -45,10 +49,37 @@ class ContextTable {
   void release_slot(Context* context);
   // A fresh id for cuCtxGetId, cuStreamGetId.
   uint64_t next_unique_id() { return unique_ids_.fetch_add(1, std::memory_order_relaxed); }
-  // Number of contexts that are active.
+  // Number of contexts that are active; of a device's.
   uint32_t active_count() const { return active_.load(std::memory_order_relaxed); }
+  uint32_t active_count(CUdevice device) const {
+    return active_on_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
+  }
   // Begins or ends a life of a context. Whether it was active.
   bool set_active(Context* context, bool active);
+  // Calls `change`, and when it succeeds notes that `context` may use memory of `peer`'s device, or
+  // may no longer. ALREADY_ENABLED and NOT_ENABLED when that is so already.
+  template <typename Change>
+  CUresult set_peer(const Context* context, const Context* peer, bool enable, Change change) {
+    std::lock_guard lock(peers_mutex_);
+    const bool known = peers_.count({context, peer}) != 0;
+    if (known == enable)
+      return enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    const CUresult result = change();
+    if (result != CUDA_SUCCESS) return result;
+    if (enable) {
+      peers_.insert({context, peer});
+    } else {
+      peers_.erase({context, peer});
+    }
+    return CUDA_SUCCESS;
+  }
+  bool is_peer(const Context* context, const Context* peer) {
+    std::lock_guard lock(peers_mutex_);
+    return peers_.count({context, peer}) != 0;
+  }
+  // The context ends: so does its access, and others' by way of it.
+  void drop_peers(const Context* context);
+
   // Guards the retains of primary contexts and one life of each against the next.
   std::mutex& primary_lives() { return primary_lives_; }
 
@@ -61,6 +92,9 @@ class ContextTable {
   uint64_t slots_taken_ = 0;
   std::atomic<uint64_t> unique_ids_{1};
   std::atomic<uint32_t> active_{0};
+  std::array<std::atomic<uint32_t>, protocol::kDevicesMax> active_on_{};
+  std::mutex peers_mutex_;
+  std::set<std::pair<const Context*, const Context*>> peers_;
   std::mutex primary_lives_;
 };
 

@@ -76,8 +76,19 @@ void ContextTable::release_slot(Context* context) {
 
 bool ContextTable::set_active(Context* context, bool active) {
   const bool before = context->active.exchange(active, std::memory_order_acq_rel);
-  if (before != active) active_.fetch_add(active ? 1u : ~0u, std::memory_order_relaxed);
+  if (before != active) {
+    const uint32_t change = active ? 1u : ~0u;
+    active_.fetch_add(change, std::memory_order_relaxed);
+    active_on_[static_cast<size_t>(context->device)].fetch_add(change, std::memory_order_relaxed);
+  }
   return before;
+}
+
+void ContextTable::drop_peers(const Context* context) {
+  std::lock_guard lock(peers_mutex_);
+  std::erase_if(peers_, [context](const auto& each) {
+    return each.first == context || each.second == context;
+  });
 }
 
 void set_thread_end_hook(ThreadEndHook hook) {

@@ -13,6 +13,11 @@
 
 namespace vgpu::shim {
 
+bool can_access_peer(Session& session, CUdevice device, CUdevice owner) {
+  const protocol::DeviceSnapshot* snapshot = session.device(device);
+  return snapshot != nullptr && peer_fact(*snapshot, owner, 0) == 1;
+}
+
 MultiprocessorLimits multiprocessor_limits(const protocol::DeviceSnapshot& device) {
   MultiprocessorLimits limits;
   limits.compute_major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -93,7 +98,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *bytes = Process::session()->hello().memory_bytes;
+  *bytes = device->memory_bytes;
   return CUDA_SUCCESS;
 }
 
@@ -148,7 +153,11 @@ CUresult cuDeviceGetPCIBusId(char* text, int bytes, CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (text == nullptr || bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::snprintf(text, static_cast<size_t>(bytes), "%04x:%02x:%02x.0",
+  if (!device->pci_bus_id.empty()) {
+    std::snprintf(text, static_cast<size_t>(bytes), "%s", device->pci_bus_id.c_str());
+    return CUDA_SUCCESS;
+  }
+  std::snprintf(text, static_cast<size_t>(bytes), "%04X:%02X:%02X.0",
                 attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
                 attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
                 attribute(*device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
@@ -182,17 +191,23 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice number, CUdevice peer) {
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (CUresult r = look_up(peer, &device); r != CUDA_SUCCESS) return r;
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *can = 0;
+  *can = number != peer && shim::can_access_peer(*Process::session(), number, peer) ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice from, CUdevice to) {
-  const protocol::DeviceSnapshot* device;
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevice from,
+                                 CUdevice to) {
+  const protocol::DeviceSnapshot *device, *other;
   if (CUresult r = look_up(from, &device); r != CUDA_SUCCESS) return r;
-  if (CUresult r = look_up(to, &device); r != CUDA_SUCCESS) return r;
+  if (CUresult r = look_up(to, &other); r != CUDA_SUCCESS) return r;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (from == to) return CUDA_ERROR_INVALID_DEVICE;
-  *value = 0;
+  const int number = static_cast<int>(which);
+  const int fact = number > 0 && number < protocol::kPeerFacts
+                       ? shim::peer_fact(*device, to, number)
+                       : protocol::kPeerFactUnknown;
+  if (fact == protocol::kPeerFactUnknown) return CUDA_ERROR_INVALID_VALUE;
+  *value = fact;
   return CUDA_SUCCESS;
 }
 

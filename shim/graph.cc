@@ -137,9 +137,10 @@ class GraphBackend final : public graph::Backend {
     if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
     if (CUresult r = find_context(*session, handle, &context); r != CUDA_SUCCESS) return r;
     uint64_t place = 0;
-    CUresult r = session->memory().allocate(bytes, context->id, &place);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back()) [[unlikely]]
-      r = session->memory().allocate(bytes, context->id, &place);
+    shim::DeviceMemory& memory = session->memory_of(*context);
+    CUresult r = memory.allocate(bytes, context->id, &place);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back(context->device)) [[unlikely]]
+      r = memory.allocate(bytes, context->id, &place);
     *address = place;
     return r;
   }

@@ -61,13 +61,15 @@ CUresult open(Session& session, Context* context, const ShareName& name, uint64_
   wire::PeerMapArgs args;
   args.number = fetched.number();
   args.address = memory.reserve_for_peer(fetched.bytes());
+  args.device = static_cast<uint32_t>(context->device);
   if (args.address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = fetched.use(Op::kPeerMap, args);
   if (result != CUDA_SUCCESS) {
     memory.give_up_for_peer(args.address, fetched.bytes());
     return result;
   }
-  memory.add_peer(args.address, fetched.bytes(), fetched.offset(), fetched.size(), context->id);
+  memory.add_peer(args.address, fetched.bytes(), fetched.offset(), fetched.size(), context->id,
+                  fetched.device());
   *address = args.address + fetched.offset();
   return CUDA_SUCCESS;
 }

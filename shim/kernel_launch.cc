@@ -6,6 +6,7 @@
 #include <cudaProfiler.h>
 
 #include <cstring>
+#include <vector>
 
 #include "driver_functions.h"
 #include "shim/device.h"
@@ -13,27 +14,31 @@
 namespace vgpu::shim {
 namespace {
 
-// Limits that never change, read once from the snapshot.
+// Limits that never change, read once from the snapshot of each device.
 struct ShapeLimits {
   uint32_t grid[3], block[3], threads;
   uint64_t shared;
 };
 
+ShapeLimits read_limits(const protocol::DeviceSnapshot& snapshot) {
+  const auto get = [&](CUdevice_attribute which) {
+    return static_cast<uint32_t>(attribute(snapshot, which));
+  };
+  return {{get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+           get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+          {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+           get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+          get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+          get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)};
+}
+
 const ShapeLimits& limits_of(Session& session, CUdevice device) {
-  static const ShapeLimits limits = [&] {
-    const protocol::DeviceSnapshot& snapshot = *session.device(device);
-    const auto get = [&](CUdevice_attribute which) {
-      return static_cast<uint32_t>(attribute(snapshot, which));
-    };
-    return ShapeLimits{
-        {get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
-         get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
-        {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
-         get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
-        get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-        get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)};
+  static const std::vector<ShapeLimits> limits = [&] {
+    std::vector<ShapeLimits> all;
+    for (const auto& snapshot : session.hello().devices) all.push_back(read_limits(snapshot));
+    return all;
   }();
-  return limits;
+  return limits[static_cast<size_t>(device)];
 }
 
 CUresult check_limits(const ShapeLimits& limits, const Kernel& kernel, const Shape& shape) {

@@ -46,13 +46,14 @@ CUresult look_up(CUkernel handle, Session** session, Function** kernel) {
 }
 
 // The context in which a call about a device runs that names no context.
-Context* context_for(Session& session, CUdevice device) {
-  Context* context = current_context();
-  if (context != nullptr && context->device == device &&
-      context->active.load(std::memory_order_acquire)) {
-    return context;
+CUresult context_for(Session& session, CUdevice device, Context** context) {
+  *context = current_context();
+  if (*context != nullptr && (*context)->device == device &&
+      (*context)->active.load(std::memory_order_acquire)) {
+    return CUDA_SUCCESS;
   }
-  return session.contexts().primary(device);
+  *context = session.contexts().primary(device);
+  return *context == nullptr ? CUDA_ERROR_INVALID_DEVICE : session.make_ready(*context);
 }
 
 struct JitOptions {
@@ -235,8 +236,8 @@ CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel ha
   Session* session;
   Function* kernel;
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
-  Context* context = context_for(*session, device);
-  if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Context* context;
+  if (CUresult r = context_for(*session, device, &context); r != CUDA_SUCCESS) return r;
   return set_function_attribute(*session, context, kernel, which, value);
 }
 
@@ -244,8 +245,8 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
   Session* session;
   Function* kernel;
   if (CUresult r = look_up(handle, &session, &kernel); r != CUDA_SUCCESS) return r;
-  Context* context = context_for(*session, device);
-  if (context == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Context* context;
+  if (CUresult r = context_for(*session, device, &context); r != CUDA_SUCCESS) return r;
   return set_cache_config(*session, context, kernel, config);
 }
 

@@ -25,9 +25,11 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   uint64_t address = 0;
-  CUresult result = session->memory().allocate(bytes, context->id, &address);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back()) [[unlikely]]
-    result = session->memory().allocate(bytes, context->id, &address);
+  shim::DeviceMemory& memory = session->memory_of(*context);
+  CUresult result = memory.allocate(bytes, context->id, &address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && session->pools()->give_back(context->device))
+      [[unlikely]]
+    result = memory.allocate(bytes, context->id, &address);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
@@ -73,11 +75,11 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
-  const uint64_t used =
-      session->memory().used() + session->arrays().bytes() + session->virtual_memory().created();
-  if (total != nullptr) *total = session->memory().total();
-  if (free != nullptr)
-    *free = session->memory().total() - std::min(used, session->memory().total());
+  shim::DeviceMemory& memory = session->memory_of(*context);
+  const uint64_t used = memory.used() + session->arrays().bytes(context->device) +
+                        session->virtual_memory().created(context->device);
+  if (total != nullptr) *total = memory.total();
+  if (free != nullptr) *free = memory.total() - std::min(used, memory.total());
   return CUDA_SUCCESS;
 }
 

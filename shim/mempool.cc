@@ -43,7 +43,8 @@ CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream stream
     if (taken.has_value()) return *taken;
   }
   uint64_t address = 0;
-  const CUresult result = place.session->pools()->allocate(pool, bytes, place.at(), &address);
+  const CUresult result =
+      place.session->pools()->allocate(place.context->device, pool, bytes, place.at(), &address);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
@@ -98,7 +99,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   Session* session;
   if (CUresult r = check_device(device, &session); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool = handle_of<CUmemoryPool>(session->pools()->default_pool());
+  *pool = handle_of<CUmemoryPool>(session->pools()->default_pool(device));
   return CUDA_SUCCESS;
 }
 
@@ -106,14 +107,14 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
   Session* session;
   if (CUresult r = check_device(device, &session); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool = handle_of<CUmemoryPool>(session->pools()->current());
+  *pool = handle_of<CUmemoryPool>(session->pools()->current(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   Session* session;
   if (CUresult r = check_device(device, &session); r != CUDA_SUCCESS) return r;
-  return session->pools()->set_current(id_of(pool));
+  return session->pools()->set_current(device, id_of(pool));
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
@@ -178,8 +179,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* descriptio
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  const CUresult result = session->pools()->trim(id_of(pool), keep);
-  if (result == CUDA_SUCCESS) session->memory().give_back_free();
+  CUdevice device = 0;
+  const CUresult result = session->pools()->trim(id_of(pool), keep, &device);
+  if (result == CUDA_SUCCESS) session->guest_device(device).memory().give_back_free();
   return result;
 }
 

@@ -303,7 +303,9 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
     const CUresult result = ask_for_global(session, context, args, text, &answer);
     if (result != CUDA_SUCCESS) return result;
     global = {answer.address, answer.bytes};
-    session.memory().add_foreign(global.address, global.bytes, owner);
+    session.guest_device(context != nullptr ? context->device : 0)
+        .memory()
+        .add_foreign(global.address, global.bytes, owner);
     std::unique_lock lock(session.objects);
     module->globals[owner].emplace(name, global);
   }

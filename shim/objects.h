@@ -64,6 +64,7 @@ struct Context {
   uint32_t slot = 0;  // of the sticky error word
   CUdevice device = 0;
   bool primary = false;
+  std::atomic<bool> named{false};   // primary: the worker knows it
   std::atomic<bool> active{false};  // false: primary not retained, or destroyed
   std::atomic<uint32_t> flags{0};
   uint32_t retains = 0;                 // primary; under ContextTable::primary_lives

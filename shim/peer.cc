@@ -1,10 +1,11 @@
-// Other devices, of which a guest has none; copies between contexts are in api/calls.
+// Access to memory of other devices; copies between contexts are in api/calls.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cudaProfiler.h>
 
 #include "api/calls/hooks.h"
 #include "driver_functions.h"
+#include "shim/device.h"
 #include "shim/process.h"
 
 namespace vgpu::calls {
@@ -23,21 +24,46 @@ CUresult check_context(CUcontext handle) {
 namespace vgpu::driver {
 namespace {
 
-CUresult check_peer(CUcontext handle) {
-  if (const CUresult r = calls::check_context(handle); r != CUDA_SUCCESS) return r;
-  return shim::current_context()->handle() == handle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+using shim::Context;
+using shim::enter;
+using shim::Session;
+
+// The current context and another one.
+CUresult look_up(CUcontext handle, Session** session, Context** context, Context** peer) {
+  if (CUresult r = enter(session, context); r != CUDA_SUCCESS) return r;
+  *peer = (*session)->contexts().find_living(handle);
+  const bool alive = *peer != nullptr && (*peer)->active.load(std::memory_order_acquire);
+  return alive && *peer != *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult set_peer(Session& session, Context* context, Context* peer, bool enable) {
+  wire::PeerAccessArgs args;
+  args.context = context->id;
+  args.peer = peer->id;
+  args.enable = enable ? 1 : 0;
+  return session.contexts().set_peer(context, peer, enable,
+                                     [&] { return session.call(context, Op::kPeerAccess, args); });
 }
 
 }  // namespace
 
 CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
-  if (const CUresult r = check_peer(handle); r != CUDA_SUCCESS) return r;
-  return flags != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  Session* session;
+  Context *context, *peer;
+  if (const CUresult r = look_up(handle, &session, &context, &peer); r != CUDA_SUCCESS) return r;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!shim::can_access_peer(*session, context->device, peer->device))
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  return set_peer(*session, context, peer, true);
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext handle) {
-  const CUresult r = check_peer(handle);
-  return r != CUDA_SUCCESS ? r : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  Session* session;
+  Context *context, *peer;
+  if (const CUresult r = look_up(handle, &session, &context, &peer); r != CUDA_SUCCESS) return r;
+  if (!session->contexts().is_peer(context, peer)) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  (void)driver::cuCtxSynchronize();  // what runs may still use it
+  return set_peer(*session, context, peer, false);
 }
 
 }  // namespace vgpu::driver

@@ -26,8 +26,14 @@ struct Known {
   bool synchronous = false;  // cuPointerSetAttribute has said so
   bool managed = false;      // in whichever table it is
   bool reserved = false;     // addresses of cuMemAddressReserve, whatever is mapped there
+  int device_number = 0;
   shim::VirtualPlace place;
   uint64_t key() const { return device ? id : base; }
+  // Of mapped memory, for the device that is asked from.
+  CUmemAccess_flags flags() const {
+    const shim::Context* current = shim::current_context();
+    return place.flags[static_cast<size_t>(current != nullptr ? current->device : device_number)];
+  }
 };
 
 Known look_up(Session& session, uint64_t address) {
@@ -41,12 +47,14 @@ Known look_up(Session& session, uint64_t address) {
     known.base = known.place.base;
     known.bytes = known.place.bytes;
     known.id = known.place.handle;
+    known.device_number = known.place.device;
   } else if (session.memory().find(address, &allocation)) {
     known.device = true;
     known.base = allocation.address;
     known.bytes = allocation.bytes;
     known.id = allocation.id;
     known.context = allocation.context;
+    known.device_number = allocation.device;
     known.pool = session.pools()->pool_of(allocation.address);
     known.shareable = shim::shares_memory(session) && session.memory().can_share(address);
   } else if (session.host_memory().find(address, &block)) {
@@ -54,6 +62,8 @@ Known look_up(Session& session, uint64_t address) {
     known.base = block.address;
     known.bytes = block.bytes;
     known.context = block.context;
+    const shim::Context* owner = session.contexts().find(handle_of<CUcontext>(block.context));
+    if (owner != nullptr) known.device_number = owner->device;
     known.in_place = block.in_place;
   }
   known.managed = session.managed().contains(address);
@@ -97,7 +107,7 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return any ? put<bool>(data, known.managed) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return any ? put<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
+      return any ? put<int>(data, known.device_number) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       if (known.reserved) return put<CUdeviceptr>(data, known.place.reserved_base);
       return any ? put<CUdeviceptr>(data, known.base) : CUDA_ERROR_INVALID_VALUE;
@@ -114,7 +124,7 @@ CUresult get(const Known& known, CUpointer_attribute which, void* data) {
       return put<unsigned long long>(data, known.place.handle_types);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
       if (!any) return CUDA_ERROR_INVALID_VALUE;
-      if (known.reserved) return put<unsigned>(data, known.place.flags);
+      if (known.reserved) return put<unsigned>(data, known.flags());
       const bool reached = known.device || known.in_place;
       return put<unsigned>(data, reached ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
                                          : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);

@@ -4,9 +4,20 @@
 
 #include <algorithm>
 
+#include "shim/device.h"
 #include "shim/session.h"
 
 namespace vgpu::shim {
+
+GuestPools::GuestPools(std::deque<GuestDevice>& devices, Session& session)
+    : pools_(all_memories(devices, session)) {}
+
+std::vector<PoolMemory*> GuestPools::all_memories(std::deque<GuestDevice>& devices,
+                                                  Session& session) {
+  std::vector<PoolMemory*> all;
+  for (GuestDevice& device : devices) all.push_back(&memories_.emplace_back(device, session));
+  return all;
+}
 
 StreamPlace GuestPools::place(const Context& context, const StreamRef& stream) {
   StreamPlace place;
@@ -30,26 +41,32 @@ void GuestPools::note_wait(const Context& context, const StreamRef& stream, cons
     pools_.follow(place(context, stream), of.id, record.stream, record.number);
 }
 
-CUresult GuestPools::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {
-  const CUresult result = session_.memory().allocate_pooled(bytes, address);
+CUresult GuestPools::Memory::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {
+  const CUresult result = device_.memory().allocate_pooled(bytes, address);
   if (result == CUDA_SUCCESS && requested != bytes)
-    session_.memory().show_pooled(*address, requested);
+    device_.memory().show_pooled(*address, requested);
   return result;
 }
 
-void GuestPools::release(uint64_t address, const StreamPlace&, bool past) {
-  (void)session_.memory().free_pooled(address, past);
+void GuestPools::Memory::release(uint64_t address, const StreamPlace&, bool past) {
+  (void)device_.memory().free_pooled(address, past);
 }
 
-bool GuestPools::split(uint64_t address, uint64_t bytes) {
-  return session_.memory().split_pooled(address, bytes);
+bool GuestPools::Memory::split(uint64_t address, uint64_t bytes) {
+  return device_.memory().split_pooled(address, bytes);
 }
 
-void GuestPools::show(uint64_t address, uint64_t requested) {
-  session_.memory().show_pooled(address, requested);
+void GuestPools::Memory::show(uint64_t address, uint64_t requested) {
+  device_.memory().show_pooled(address, requested);
 }
 
-bool GuestPools::past(const StreamPlace& place) {
+CUresult GuestPools::Memory::share(int peer, bool on) {
+  const CUdevice owner = device_.number();
+  if (!can_access_peer(session_, peer, owner)) return CUDA_ERROR_INVALID_DEVICE;
+  return device_.share(static_cast<uint32_t>(peer), on);
+}
+
+bool GuestPools::Memory::past(const StreamPlace& place) {
   const auto done = [](const Progress& progress, uint64_t number) {
     return number <= progress.completed.load(std::memory_order_relaxed);
   };

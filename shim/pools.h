@@ -1,9 +1,14 @@
-// The guest's memory pools: their memory is cut from the guest's own, without asking the worker.
+// The guest's memory pools, on all its devices: their memory is cut from the guest's own, without
+// asking the worker.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_SHIM_POOLS_H_
 #define VGPU_SHIM_POOLS_H_
 
+#include <deque>
+#include <vector>
+
 #include "api/pools/stream_pools.h"
+#include "shim/guest_device.h"
 #include "shim/objects.h"
 
 namespace vgpu::shim {
@@ -11,10 +16,10 @@ namespace vgpu::shim {
 class Session;
 struct StreamRef;
 
-// Thread-safe, but for what PoolMemory says.
-class GuestPools final : private PoolMemory {
+// Thread-safe.
+class GuestPools {
  public:
-  explicit GuestPools(Session& session) : session_(session), pools_(*this) {}
+  GuestPools(std::deque<GuestDevice>& devices, Session& session);
 
   StreamPools* operator->() { return &pools_; }
   // Where work in `stream` of `context` stands.
@@ -24,13 +29,24 @@ class GuestPools final : private PoolMemory {
                  const Event::Record& record);
 
  private:
-  CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
-  void release(uint64_t address, const StreamPlace& place, bool past) override;
-  bool split(uint64_t address, uint64_t bytes) override;
-  void show(uint64_t address, uint64_t requested) override;
-  bool past(const StreamPlace& place) override;
+  // Memory of one device, as PoolMemory wants it.
+  class Memory final : public PoolMemory {
+   public:
+    Memory(GuestDevice& device, Session& session) : device_(device), session_(session) {}
+    CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
+    void release(uint64_t address, const StreamPlace& place, bool past) override;
+    bool split(uint64_t address, uint64_t bytes) override;
+    void show(uint64_t address, uint64_t requested) override;
+    CUresult share(int peer, bool on) override;
+    bool past(const StreamPlace& place) override;
 
-  Session& session_;
+   private:
+    GuestDevice& device_;
+    Session& session_;
+  };
+  std::vector<PoolMemory*> all_memories(std::deque<GuestDevice>& devices, Session& session);
+
+  std::deque<Memory> memories_;
   StreamPools pools_;
 };
 

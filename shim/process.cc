@@ -18,7 +18,6 @@
 #include "protocol/transport/connect.h"
 #include "shim/memory/address_claim.h"
 #include "shim/stream_table.h"
-#include "shim/visible_devices.h"
 
 namespace vgpu::shim {
 
@@ -70,6 +69,18 @@ void release_ranges(const std::vector<protocol::AddressRange>& claimed,
   }
 }
 
+// Which devices: the server picks them, so that it grants memory of no others.
+void ask_for_devices(protocol::Hello* hello) {
+  if (const auto devices = env_text("VGPU_DEVICES"); devices && *devices != "all")
+    hello->devices = *devices;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    hello->visible_devices = visible;
+    hello->flags |= protocol::kHelloDevicesListed;
+  }
+  if (const auto order = env_text("CUDA_DEVICE_ORDER"); order && *order == "PCI_BUS_ID")
+    hello->flags |= protocol::kHelloPciOrder;
+}
+
 protocol::Hello make_hello() {
   protocol::Hello hello;
   hello.wire_hash = kWireHash;
@@ -81,6 +92,7 @@ protocol::Hello make_hello() {
     hello.flags |= protocol::kHelloForwardAllocator;
   }
   hello.shim_version = VGPU_VERSION;
+  ask_for_devices(&hello);
   return hello;
 }
 
@@ -120,6 +132,16 @@ void say(const std::string& text) {
   (void)written;
 }
 
+// The program's own doing, of which a driver says nothing.
+bool hides_all(const protocol::Attachment& attachment, const protocol::Hello& hello) {
+  const bool hidden = attachment.status.code() == StatusCode::kRefused &&
+                      attachment.cuda_error == protocol::kCudaNoDevice &&
+                      (hello.flags & protocol::kHelloDevicesListed) != 0 &&
+                      attachment.status.text().find("CUDA_VISIBLE_DEVICES") != std::string::npos;
+  if (hidden) VGPU_LOG_WARN("%s", attachment.status.text().c_str());
+  return hidden;
+}
+
 CUresult attach() {
   Result<protocol::Address> address = protocol::default_address();
   if (!address.ok()) {
@@ -139,12 +161,12 @@ CUresult attach() {
     attachment = protocol::attach(*address, hello, kAttachTimeoutMs);
     release_ranges(hello.device_ranges, attachment.reply);
   }
+  if (hides_all(attachment, hello)) return CUDA_ERROR_NO_DEVICE;
   if (!attachment.status.ok() || attachment.channel == nullptr) {
     say("no vGPU from " + address->to_string() + ": " + attachment.status.text());
     return attachment.cuda_error != 0 ? static_cast<CUresult>(attachment.cuda_error)
                                       : CUDA_ERROR_NO_DEVICE;
   }
-  if (!device_is_visible(attachment.reply)) return CUDA_ERROR_NO_DEVICE;
   auto* session =
       new (std::nothrow) Session(std::move(attachment.reply), std::move(attachment.channel));
   if (session == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;

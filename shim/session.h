@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,10 +18,10 @@
 #include "protocol/wire/encoder.h"
 #include "shim/array_table.h"
 #include "shim/context.h"
+#include "shim/guest_device.h"
 #include "shim/host_calls.h"
 #include "shim/host_memory.h"
 #include "shim/kernel_layout.h"
-#include "shim/memory/device_memory.h"
 #include "shim/memory/virtual_memory.h"
 #include "shim/output.h"
 #include "shim/pools.h"
@@ -53,7 +54,7 @@ struct SharedMemory {
 
 // Thread-safe. Made by attach, never destroyed: threads may be anywhere in it when the process
 // ends.
-class Session : public MemoryPort {
+class Session {
  public:
   Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel);
   // Tables and the device memory; after that calls may come.
@@ -66,7 +67,10 @@ class Session : public MemoryPort {
     return number >= 0 && index < hello_.devices.size() ? &hello_.devices[index] : nullptr;
   }
   ContextTable& contexts() { return contexts_; }
-  DeviceMemory& memory() { return *memory_; }
+  // Of all devices; that of one; that of a context's.
+  GuestMemory& memory() { return memory_; }
+  GuestDevice& guest_device(CUdevice number) { return devices_[static_cast<size_t>(number)]; }
+  DeviceMemory& memory_of(const Context& context) { return guest_device(context.device).memory(); }
   HostMemory& host_memory() { return host_memory_; }
   HostCalls& host_calls() { return host_calls_; }
   GuestPools& pools() { return pools_; }
@@ -190,29 +194,18 @@ class Session : public MemoryPort {
     channel_->mark_dead();
   }
 
-  // Gives memory that is free, and kept by pools, back for `bytes` of another kind. Whether any
-  // went.
-  bool reclaim(uint64_t bytes) {
-    const bool pooled = pools_->give_back();
-    return memory_->reclaim(bytes) || pooled;
+  // Gives memory of a device that is free, and kept by pools, back for `bytes` of another kind.
+  // Whether any went.
+  bool reclaim(CUdevice device, uint64_t bytes) {
+    const bool pooled = pools_->give_back(device);
+    return guest_device(device).memory().reclaim(bytes) || pooled;
   }
-
-  // MemoryPort
-  uint64_t credit() override;
-  CUresult request_credit(uint64_t total) override;
-  void map(uint64_t address, uint64_t bytes) override;
-  CUresult unmap(uint64_t address, uint64_t bytes) override;
-  void return_credit(uint64_t bytes) override;
-  CUresult lend(uint64_t bytes, uint64_t* address, uint64_t* lent) override;
-  CUresult take_back(uint64_t address, uint64_t lent) override;
-  CUresult allocate(uint64_t bytes, uint64_t* address) override;
-  CUresult release(uint64_t address, bool waits) override;
-  void finish_releases() override;
-  void unshare(uint64_t id) override;
-  bool idle() override;
-  uint64_t fence() override;
-  uint64_t retired() override;
-  bool wait_retired(uint64_t number) override;
+  // Tells the worker the name of a device's primary context. The record's number; 0: over.
+  uint64_t name_primary(Context* primary);
+  // For what a device is told without a context being retained: the worker knows the primary one.
+  CUresult make_ready(Context* primary);
+  // Work that may touch memory freed before the record of this number is past.
+  uint64_t retired() { return channel_->semaphores().value(protocol::Semaphore::kFreeRetired); }
 
   // Handles. `objects` guards insert and remove, and the maps inside modules.
   SpinMutex objects;
@@ -225,15 +218,18 @@ class Session : public MemoryPort {
   std::atomic<uint64_t> next_upload{1};
 
  private:
+  std::deque<GuestDevice> make_devices();
+
   const protocol::HelloReply hello_;
   std::unique_ptr<protocol::GuestChannel> channel_;
   ContextTable contexts_;
   HostMemory host_memory_;
   HostCalls host_calls_;
   ArrayTable arrays_;
-  std::unique_ptr<DeviceMemory> memory_;
+  std::deque<GuestDevice> devices_;
+  GuestMemory memory_{devices_};
   Output output_;
-  GuestPools pools_{*this};
+  GuestPools pools_;
   ManagedRanges managed_;
   VirtualMemory virtual_memory_;
   SharedMemory shared_;
@@ -241,7 +237,6 @@ class Session : public MemoryPort {
   Progress progress_;
   uint64_t bound_ = 0;
   std::atomic<bool> ended_{false};
-  std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap and CreditReturn records
 };
 
 // Pages of a managed variable, whose descriptor the worker has just sent, at their address.

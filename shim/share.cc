@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/unique_fd.h"
@@ -26,8 +27,10 @@ std::atomic<uint64_t> next_number{1};
 }  // namespace
 
 static bool shares(const Session& session, CUdevice_attribute which) {
-  const protocol::DeviceSnapshot* device = session.device(0);
-  return device != nullptr && session.maps_memory() && attribute(*device, which) != 0;
+  const auto& devices = session.hello().devices;
+  return !devices.empty() && session.maps_memory() &&
+         std::all_of(devices.begin(), devices.end(),
+                     [which](const auto& each) { return attribute(each, which) != 0; });
 }
 
 bool shares_memory(const Session& session) {
@@ -77,7 +80,9 @@ CUresult FetchedShare::fetch(Session& session, const ShareName& name, uint32_t k
   bytes_ = answer.bytes;
   offset_ = answer.offset;
   size_ = answer.size;
-  return answer.kind == kind ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  device_ = static_cast<CUdevice>(answer.device);
+  const bool known = session.device(device_) != nullptr;
+  return known && answer.kind == kind ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 FetchedShare::~FetchedShare() {

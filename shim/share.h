@@ -46,13 +46,14 @@ class FetchedShare {
   uint64_t bytes() const { return bytes_; }    // whole pieces
   uint64_t offset() const { return offset_; }  // of what was shared, in them
   uint64_t size() const { return size_; }
+  CUdevice device() const { return device_; }  // on which it is
   // The next record takes it, whatever comes of that.
   void used() { session_ = nullptr; }
   // A command that takes it unless there is no memory, and its answer; room is made once.
   template <typename Args>
   CUresult use(Op op, const Args& args) {
     CUresult result = session_->call(nullptr, op, args);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && session_->reclaim(bytes_))
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && session_->reclaim(device_, bytes_))
       result = session_->call(nullptr, op, args);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) session_ = nullptr;
     return result;
@@ -61,6 +62,7 @@ class FetchedShare {
  private:
   Session* session_ = nullptr;
   uint64_t number_ = 0, bytes_ = 0, offset_ = 0, size_ = 0;
+  CUdevice device_ = 0;
 };
 
 }  // namespace vgpu::shim

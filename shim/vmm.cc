@@ -83,15 +83,17 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   if (out == nullptr || bytes == 0 || !vmm::granular(bytes) || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = check_properties(*session, prop); r != CUDA_SUCCESS) return r;
-  if (bytes > session->memory().total()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdevice device = prop->location.id;
+  if (bytes > session->guest_device(device).memory().total()) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto types = static_cast<uint64_t>(prop->requestedHandleTypes);
   wire::PhysicalCreateArgs args;
-  args.handle = session->virtual_memory().add(bytes, types);
+  args.handle = session->virtual_memory().add(bytes, types, device);
   args.bytes = bytes;
   args.shares = types != 0;
+  args.device = static_cast<uint32_t>(device);
   if (args.handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = session->call(nullptr, Op::kPhysicalCreate, args);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && session->reclaim(bytes))
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && session->reclaim(device, bytes))
     result = session->call(nullptr, Op::kPhysicalCreate, args);
   if (result == CUDA_SUCCESS)
     *out = args.handle;
@@ -126,10 +128,12 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
   Session* session;
   if (CUresult r = look_up(&session); r != CUDA_SUCCESS) return r;
   uint64_t types = 0;
+  int device = 0;
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = session->virtual_memory().handle_types(handle, &types); r != CUDA_SUCCESS)
+  if (CUresult r = session->virtual_memory().handle_types(handle, &types, &device);
+      r != CUDA_SUCCESS)
     return r;
-  *prop = vmm::properties_of(0, types);
+  *prop = vmm::properties_of(device, types);
   return CUDA_SUCCESS;
 }
 
@@ -154,7 +158,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   VirtualMemory& memory = session->virtual_memory();
   const Lock lock(memory.calls);
   if (!memory.exactly_mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  memory.set_access(address, bytes, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  memory.close(address, bytes);
   wire::PhysicalUnmapArgs args;
   args.address = address;
   args.bytes = bytes;
@@ -176,12 +180,18 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     if (CUresult r = check_location(*session, location); r != CUDA_SUCCESS) return r;
     if (!vmm::access_valid(flags) || !memory.exactly_mapped(address, bytes))
       return CUDA_ERROR_INVALID_VALUE;
+    const CUdevice device = location.id;
+    const auto reaches = [&](int owner) {
+      return owner == device || shim::can_access_peer(*session, device, owner);
+    };
+    if (!memory.all_owners(address, bytes, reaches)) return CUDA_ERROR_INVALID_DEVICE;
     wire::PhysicalAccessArgs args;
     args.address = address;
     args.bytes = bytes;
     args.flags = static_cast<uint32_t>(flags);
+    args.device = static_cast<uint32_t>(device);
     if (session->post(nullptr, Op::kPhysicalAccess, args) == 0) return session->lost();
-    memory.set_access(address, bytes, flags);
+    memory.set_access(address, bytes, flags, device);
   }
   return CUDA_SUCCESS;
 }
@@ -195,7 +205,7 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
   VirtualPlace place;
   if (!session->virtual_memory().look(address, &place) || place.bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = place.flags;
+  *flags = place.flags[static_cast<size_t>(location->id)];
   return CUDA_SUCCESS;
 }
 
@@ -233,7 +243,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   if (CUresult r = fetched.fetch(*session, name, shim::kSharedPhysical); r != CUDA_SUCCESS)
     return r;
   wire::PhysicalImportArgs args;
-  args.handle = session->virtual_memory().add(fetched.bytes(), type);
+  args.handle = session->virtual_memory().add(fetched.bytes(), type, fetched.device());
   args.number = fetched.number();
   if (args.handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = fetched.use(Op::kPhysicalImport, args);

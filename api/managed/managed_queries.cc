@@ -31,7 +31,9 @@ CUresult ManagedRanges::get_locked(void* data, size_t data_bytes, CUmem_range_at
     const size_t room = data_bytes / sizeof(int32_t);
     std::fill_n(devices, room, CU_DEVICE_INVALID);
     size_t at = 0;
-    if (advice.accessed_by_device) devices[at++] = 0;
+    for (int device = 0; device < devices_ && at < room; ++device) {
+      if ((advice.accessed_by_devices >> device & 1) != 0) devices[at++] = device;
+    }
     if (advice.accessed_by_host && at < room) devices[at] = CU_DEVICE_CPU;
     return CUDA_SUCCESS;
   }

@@ -12,11 +12,13 @@ bool same(const CUmemLocation& a, const CUmemLocation& b) {
   return a.type == b.type && a.id == b.id;
 }
 
+}  // namespace
+
 // INVALID_VALUE for what is no place, INVALID_DEVICE for a device that is not there.
-CUresult check_location(const CUmemLocation& location, bool numa_too) {
+CUresult ManagedRanges::check_location(const CUmemLocation& location, bool numa_too) const {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+      return location.id >= 0 && location.id < devices_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
       return CUDA_SUCCESS;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
@@ -28,10 +30,8 @@ CUresult check_location(const CUmemLocation& location, bool numa_too) {
   }
 }
 
-}  // namespace
-
 bool ManagedRanges::Advice::operator==(const Advice& other) const {
-  return read_mostly == other.read_mostly && accessed_by_device == other.accessed_by_device &&
+  return read_mostly == other.read_mostly && accessed_by_devices == other.accessed_by_devices &&
          accessed_by_host == other.accessed_by_host && same(preferred, other.preferred) &&
          same(prefetched, other.prefetched);
 }
@@ -89,7 +89,7 @@ ManagedRanges::Advice ManagedRanges::common(const Block& block, uint64_t offset,
   for (++it; it != block.advice.end() && it->first < offset + bytes; ++it) {
     const Advice& each = it->second;
     all.read_mostly = all.read_mostly && each.read_mostly;
-    all.accessed_by_device = all.accessed_by_device && each.accessed_by_device;
+    all.accessed_by_devices &= each.accessed_by_devices;
     all.accessed_by_host = all.accessed_by_host && each.accessed_by_host;
     if (!same(all.preferred, each.preferred)) all.preferred = Advice().preferred;
     if (!same(all.prefetched, each.prefetched)) all.prefetched = Advice().prefetched;
@@ -116,7 +116,9 @@ CUresult ManagedRanges::advise(uint64_t address, uint64_t bytes, CUmem_advise ad
   const bool by_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   change(block, offset, bytes, [&](Advice& each) {
     if (accesses) {
-      (by_device ? each.accessed_by_device : each.accessed_by_host) = on;
+      const uint32_t bit = by_device ? uint32_t{1} << location.id : 0;
+      each.accessed_by_devices = (each.accessed_by_devices & ~bit) | (on ? bit : 0);
+      if (!by_device) each.accessed_by_host = on;
     } else if (places) {
       each.preferred = location;
     } else if (advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION) {

@@ -26,9 +26,11 @@ inline bool attach_flags_valid(unsigned flags) {
   return flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
 }
 
-// Thread-safe. One device, number 0.
+// Thread-safe.
 class ManagedRanges {
  public:
+  // How many devices there are, numbered from 0; before there are other threads.
+  void set_devices(int count) { devices_ = count; }
   // What was known of the same addresses is forgotten.
   void add(uint64_t base, uint64_t bytes);
   void remove(uint64_t base);
@@ -50,7 +52,8 @@ class ManagedRanges {
   // What holds from one address to the next entry of its block.
   struct Advice {
     bool read_mostly = false;
-    bool accessed_by_device = false, accessed_by_host = false;
+    uint32_t accessed_by_devices = 0;  // a bit for each
+    bool accessed_by_host = false;
     CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
     CUmemLocation prefetched = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
     bool operator==(const Advice& other) const;
@@ -60,6 +63,7 @@ class ManagedRanges {
     std::map<uint64_t, Advice> advice;  // by offset; the first is 0
   };
 
+  CUresult check_location(const CUmemLocation& location, bool numa_too) const;
   Block* find(uint64_t address, uint64_t bytes, uint64_t* offset);
   template <typename Change>
   static void change(Block* block, uint64_t offset, uint64_t bytes, Change&& change);
@@ -67,6 +71,7 @@ class ManagedRanges {
   CUresult get_locked(void* data, size_t data_bytes, CUmem_range_attribute which,
                       const Advice& advice);
 
+  int devices_ = 1;
   std::mutex mutex_;
   std::map<uint64_t, Block> blocks_;  // by base
 };

@@ -54,6 +54,9 @@ class PoolMemory {
   virtual bool split(uint64_t address, uint64_t bytes) = 0;
   // How many bytes of the block the application may use; 0: it is freed.
   virtual void show(uint64_t address, uint64_t requested) = 0;
+  // Another device may use memory of pools here, or may no longer; every `true` has its `false`.
+  // INVALID_DEVICE when it cannot.
+  virtual CUresult share(int device, bool on) = 0;
   // Whether all work up to there is known to be past; does not wait.
   virtual bool past(const StreamPlace& place) = 0;
 };

@@ -95,27 +95,50 @@ CUresult StreamPools::set_attribute(uint64_t pool, CUmemPool_attribute which, co
 CUresult StreamPools::get_access(uint64_t pool, const CUmemLocation* location,
                                  CUmemAccess_flags* flags) {
   std::lock_guard lock(mutex_);
-  if (find(pool) == nullptr || location == nullptr || flags == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  const Entry* entry = find(pool);
+  if (entry == nullptr || location == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  if (location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (!has_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  const bool reaches = location->id == entry->device || entry->peers.count(location->id) != 0;
+  *flags = reaches ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
-// The device that a pool is on has access, and keeps it.
-CUresult StreamPools::set_access(uint64_t pool, const CUmemAccessDesc* descriptions, size_t count) {
-  std::lock_guard lock(mutex_);
-  if (find(pool) == nullptr || (descriptions == nullptr && count != 0))
-    return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < count; ++i) {
-    if (descriptions[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (descriptions[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
-    if (descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-      return CUDA_ERROR_INVALID_VALUE;
+CUresult StreamPools::set_peers(Entry& entry, std::set<int> peers) {
+  for (int device = 0; has_device(device); ++device) {
+    const bool has = entry.peers.count(device) != 0, wants = peers.count(device) != 0;
+    if (has == wants) continue;
+    const CUresult result = memory_of(entry).share(device, wants);
+    if (result != CUDA_SUCCESS) return result;
+    if (wants) {
+      entry.peers.insert(device);
+    } else {
+      entry.peers.erase(device);
+    }
   }
   return CUDA_SUCCESS;
+}
+
+// The device that a pool is on has access, and keeps it; others are given all or nothing.
+CUresult StreamPools::set_access(uint64_t pool, const CUmemAccessDesc* descriptions, size_t count) {
+  std::lock_guard lock(mutex_);
+  Entry* entry = find(pool);
+  if (entry == nullptr || (descriptions == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+  std::set<int> peers = entry->peers;
+  for (size_t i = 0; i < count; ++i) {
+    const CUmemAccessDesc& each = descriptions[i];
+    if (each.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (!has_device(each.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const bool own = each.location.id == entry->device;
+    if (each.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      if (!own) peers.insert(each.location.id);
+    } else if (each.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && !own) {
+      peers.erase(each.location.id);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return set_peers(*entry, std::move(peers));
 }
 
 }  // namespace vgpu

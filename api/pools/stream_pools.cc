@@ -1,4 +1,4 @@
-// The memory pools of one device.
+// The memory pools of a process.
 // SPDX-License-Identifier: Apache-2.0
 #include "api/pools/stream_pools.h"
 
@@ -12,15 +12,16 @@ uint64_t rounded(uint64_t bytes) {
   return (bytes + step - 1) & ~(step - 1);
 }
 
-// This device and pinned memory only; what may be shared with other processes is not served.
-CUresult check_properties(const CUmemPoolProps& properties) {
+// Pinned memory of a device only; what may be shared with other processes is not served.
+CUresult check_properties(const CUmemPoolProps& properties, size_t devices) {
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
                                  [](unsigned char each) { return each == 0; });
   if (!clean || properties.win32SecurityAttributes != nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (properties.location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      if (properties.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+      if (properties.location.id < 0 || static_cast<size_t>(properties.location.id) >= devices)
+        return CUDA_ERROR_INVALID_DEVICE;
       break;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
@@ -35,45 +36,55 @@ CUresult check_properties(const CUmemPoolProps& properties) {
 
 }  // namespace
 
+StreamPools::StreamPools(const std::vector<PoolMemory*>& memories) {
+  for (PoolMemory* memory : memories) devices_.push_back({memory, 0, 0});
+}
+
 StreamPools::Entry* StreamPools::find(uint64_t pool) {
-  (void)default_locked();
   Entry* const* found = ids_.find(pool);
   return found == nullptr ? nullptr : *found;
 }
 
-uint64_t StreamPools::default_locked() {
-  if (default_ != 0) return default_;
+StreamPools::Entry& StreamPools::add(int device) {
   Entry& made = pools_.emplace_back();
-  made.id = default_ = current_ = ids_.insert(&made);
-  return default_;
+  made.device = device;
+  made.id = ids_.insert(&made);
+  return made;
 }
 
-uint64_t StreamPools::default_pool() {
-  std::lock_guard lock(mutex_);
-  return default_locked();
+StreamPools::PerDevice& StreamPools::with_default(int device) {
+  PerDevice& found = devices_[static_cast<size_t>(device)];
+  if (found.default_id == 0) found.default_id = found.current = add(device).id;
+  return found;
 }
 
-uint64_t StreamPools::current() {
+uint64_t StreamPools::default_pool(int device) {
   std::lock_guard lock(mutex_);
-  (void)default_locked();
-  return current_;
+  return with_default(device).default_id;
 }
 
-CUresult StreamPools::set_current(uint64_t pool) {
+uint64_t StreamPools::current(int device) {
   std::lock_guard lock(mutex_);
-  if (find(pool) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  current_ = pool;
+  return with_default(device).current;
+}
+
+CUresult StreamPools::set_current(int device, uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  const Entry* entry = find(pool);
+  if (entry == nullptr || entry->device != device) return CUDA_ERROR_INVALID_VALUE;
+  with_default(device).current = pool;
   return CUDA_SUCCESS;
 }
 
 CUresult StreamPools::create(const CUmemPoolProps* properties, uint64_t* pool) {
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = check_properties(*properties); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_properties(*properties, devices_.size());
+      result != CUDA_SUCCESS) {
+    return result;
+  }
   std::lock_guard lock(mutex_);
-  (void)default_locked();
-  Entry& made = pools_.emplace_back();
+  Entry& made = add(properties->location.id);
   made.pool.size_max = properties->maxSize;
-  made.id = ids_.insert(&made);
   if (made.id == 0) {
     pools_.pop_back();
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -85,11 +96,14 @@ CUresult StreamPools::create(const CUmemPoolProps* properties, uint64_t* pool) {
 CUresult StreamPools::destroy(uint64_t pool) {
   std::lock_guard lock(mutex_);
   Entry* entry = find(pool);
-  if (entry == nullptr || pool == default_) return CUDA_ERROR_INVALID_VALUE;
+  if (entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  PerDevice& device = devices_[static_cast<size_t>(entry->device)];
+  if (pool == device.default_id) return CUDA_ERROR_INVALID_VALUE;
+  (void)set_peers(*entry, {});
   ids_.remove(pool);
   entry->id = 0;
-  if (current_ == pool) current_ = default_;
-  (void)entry->pool.trim(memory_, 0, false);
+  if (device.current == pool) device.current = with_default(entry->device).default_id;
+  (void)entry->pool.trim(memory_of(*entry), 0, false);
   drop_done();
   count_parked();
   return CUDA_SUCCESS;
@@ -102,26 +116,28 @@ void StreamPools::drop_done() {
   });
 }
 
-CUresult StreamPools::trim(uint64_t pool, uint64_t keep) {
+CUresult StreamPools::trim(uint64_t pool, uint64_t keep, int* device) {
   std::lock_guard lock(mutex_);
   Entry* entry = find(pool);
   if (entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  (void)entry->pool.trim(memory_, keep, false);
+  *device = entry->device;
+  (void)entry->pool.trim(memory_of(*entry), keep, false);
   count_parked();
   return CUDA_SUCCESS;
 }
 
-CUresult StreamPools::allocate(uint64_t pool, uint64_t bytes, const StreamPlace& place,
+CUresult StreamPools::allocate(int device, uint64_t pool, uint64_t bytes, const StreamPlace& place,
                                uint64_t* address) {
   std::lock_guard lock(mutex_);
-  Entry* entry = find(pool == 0 ? (default_locked(), current_) : pool);
+  Entry* entry = find(pool == 0 ? with_default(device).current : pool);
   if (entry == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > UINT64_MAX - kPoolLargeStep) return CUDA_ERROR_OUT_OF_MEMORY;
   used_.store(true, std::memory_order_relaxed);
   const uint64_t held = rounded(bytes);
-  CUresult result = entry->pool.allocate(memory_, order_, place, held, bytes, address);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && give_back_locked())
-    result = entry->pool.allocate(memory_, order_, place, held, bytes, address);
+  PoolMemory& memory = memory_of(*entry);
+  CUresult result = entry->pool.allocate(memory, order_, place, held, bytes, address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && give_back_locked(entry->device))
+    result = entry->pool.allocate(memory, order_, place, held, bytes, address);
   count_parked();
   return result;
 }
@@ -136,7 +152,7 @@ bool StreamPools::free(uint64_t address, const StreamPlace& place) {
   std::lock_guard lock(mutex_);
   Entry* entry = owner(address);
   if (entry == nullptr) return false;
-  entry->pool.park(memory_, address, place);
+  entry->pool.park(memory_of(*entry), address, place);
   count_parked();
   return true;
 }
@@ -145,7 +161,7 @@ bool StreamPools::free_now(uint64_t address) {
   std::lock_guard lock(mutex_);
   Entry* entry = owner(address);
   if (entry == nullptr) return false;
-  entry->pool.free(memory_, address, {});
+  entry->pool.free(memory_of(*entry), address, {});
   drop_done();
   return true;
 }
@@ -167,30 +183,34 @@ void StreamPools::release_unused() {
   std::lock_guard lock(mutex_);
   for (Entry& each : pools_) {
     const uint64_t keep = each.id != 0 ? each.pool.threshold : 0;
-    if (each.pool.parked_bytes() != 0) (void)each.pool.trim(memory_, keep, false);
+    if (each.pool.parked_bytes() != 0) (void)each.pool.trim(memory_of(each), keep, false);
   }
   drop_done();
   count_parked();
 }
 
-bool StreamPools::give_back_locked() {
+bool StreamPools::give_back_locked(int device) {
   bool any = false;
-  for (Entry& each : pools_) any |= each.pool.trim(memory_, 0, true);
+  for (Entry& each : pools_) {
+    if (each.device == device) any |= each.pool.trim(memory_of(each), 0, true);
+  }
   drop_done();
   count_parked();
   return any;
 }
 
-bool StreamPools::give_back() {
+bool StreamPools::give_back(int device) {
   if (!used()) return false;
   std::lock_guard lock(mutex_);
-  return give_back_locked();
+  return give_back_locked(device);
 }
 
-void StreamPools::forget_memory() {
+void StreamPools::forget_memory(int device) {
   if (!used()) return;
   std::lock_guard lock(mutex_);
-  for (Entry& each : pools_) each.pool.clear(memory_);
+  for (Entry& each : pools_) {
+    if (each.device == device) each.pool.clear(memory_of(each));
+  }
   order_.clear();
   drop_done();
   count_parked();

@@ -1,4 +1,4 @@
-// The memory pools of one device: cuMemPool*, cuMemAllocAsync and cuMemFreeAsync.
+// The memory pools of a process, each on a device: cuMemPool*, cuMemAllocAsync and cuMemFreeAsync.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_API_POOLS_STREAM_POOLS_H_
 #define VGPU_API_POOLS_STREAM_POOLS_H_
@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "api/pools/pool.h"
 #include "base/slot_map.h"
@@ -28,28 +30,33 @@ inline CUresult check_pool_kind(CUmemLocationType location, CUmemAllocationType 
   return known && place ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Thread-safe. Pools go by minted ids; the default pool is always there.
+// Thread-safe. Pools go by minted ids; the default pool of a device is always there. Devices are
+// numbered from 0 and the caller has checked the number, but where this says otherwise.
 class StreamPools {
  public:
   static constexpr uint64_t kTag = 40;  // of the ids
 
-  explicit StreamPools(PoolMemory& memory) : memory_(memory) {}
+  // `memories`: where the memory of pools of each device comes from; no device can be added later.
+  explicit StreamPools(const std::vector<PoolMemory*>& memories);
 
-  uint64_t default_pool();
-  uint64_t current();
-  CUresult set_current(uint64_t pool);
+  uint64_t default_pool(int device);
+  uint64_t current(int device);
+  // INVALID_VALUE for a pool of another device.
+  CUresult set_current(int device, uint64_t pool);
 
-  // As cuMemPoolCreate for pools of this device.
+  // As cuMemPoolCreate; the device is checked.
   CUresult create(const CUmemPoolProps* properties, uint64_t* pool);
   CUresult destroy(uint64_t pool);
   CUresult get_attribute(uint64_t pool, CUmemPool_attribute which, void* value);
   CUresult set_attribute(uint64_t pool, CUmemPool_attribute which, const void* value);
   CUresult get_access(uint64_t pool, const CUmemLocation* location, CUmemAccess_flags* flags);
   CUresult set_access(uint64_t pool, const CUmemAccessDesc* descriptions, size_t count);
-  CUresult trim(uint64_t pool, uint64_t keep);
+  // *device: the pool's.
+  CUresult trim(uint64_t pool, uint64_t keep, int* device);
 
-  // `pool` 0: the current one.
-  CUresult allocate(uint64_t pool, uint64_t bytes, const StreamPlace& place, uint64_t* address);
+  // `pool` 0: the current one of the device.
+  CUresult allocate(int device, uint64_t pool, uint64_t bytes, const StreamPlace& place,
+                    uint64_t* address);
   // False when `address` is not where a block of a pool begins that is given out.
   bool free(uint64_t address, const StreamPlace& place);
   // The same, behind all work: as cuMemFree does it.
@@ -67,30 +74,43 @@ class StreamPools {
   void follow(const StreamPlace& waiter, uint64_t context, uint64_t recorded, uint64_t number);
   // Whether any pool was ever used; until then nobody needs to tell of waits.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  // Others need memory: whatever is kept goes back. Whether anything did.
-  bool give_back();
-  // The device starts afresh: all memory goes back, also what is given out.
-  void forget_memory();
+  // Others need memory of the device: whatever is kept there goes back. Whether anything did.
+  bool give_back(int device);
+  // The device starts afresh: all its memory goes back, also what is given out.
+  void forget_memory(int device);
 
  private:
   struct Entry {
+    int device = 0;
     Pool pool;
     uint64_t id = 0;
+    std::set<int> peers;  // devices that were given access besides the pool's own
+  };
+  struct PerDevice {
+    PoolMemory* memory = nullptr;
+    uint64_t default_id = 0, current = 0;
   };
 
   Entry* find(uint64_t pool);
-  uint64_t default_locked();
+  PerDevice& with_default(int device);
+  Entry& add(int device);
+  PoolMemory& memory_of(const Entry& entry) const {
+    return *devices_[static_cast<size_t>(entry.device)].memory;
+  }
+  bool has_device(int device) const {
+    return device >= 0 && static_cast<size_t>(device) < devices_.size();
+  }
   Entry* owner(uint64_t address);
+  CUresult set_peers(Entry& entry, std::set<int> peers);
   void release_unused();
   void count_parked();
-  bool give_back_locked();
+  bool give_back_locked(int device);
   void drop_done();
 
-  PoolMemory& memory_;
   std::mutex mutex_;
+  std::vector<PerDevice> devices_;
   SlotMap<Entry*, kTag> ids_;
   std::list<Entry> pools_;  // also those that are destroyed and have blocks yet
-  uint64_t default_ = 0, current_ = 0;
   StreamOrder order_;
   std::atomic<uint64_t> parked_{0};
   std::atomic<bool> used_{false};

@@ -85,10 +85,10 @@ struct alignas(kCacheLineBytes) WaitersLine {
 };
 
 struct SemaphorePage {
-  SequenceLine executed;       // all records up to this one were carried out or wait in a lane
-  SequenceLine slab_retired;   // the up-slab space used by records up to this one is free again
-  SequenceLine free_retired;   // work that may touch memory freed before this record is past
-  SequenceLine backed_credit;  // bytes of device memory ever backed for this guest
+  SequenceLine executed;      // all records up to this one were carried out or wait in a lane
+  SequenceLine slab_retired;  // the up-slab space used by records up to this one is free again
+  SequenceLine free_retired;  // work that may touch memory freed before this record is past
+  SequenceLine output;        // bytes that the guest's kernels have printed
   alignas(kCacheLineBytes) std::atomic<uint32_t> session_state;  // SessionState
   std::atomic<int32_t> session_error;  // CUresult of every call once the state is not kRunning
   WaitersLine waiters;
@@ -96,7 +96,9 @@ struct SemaphorePage {
       std::atomic<int32_t> sticky[kContextSlots];  // CUresult per context slot; 0 = healthy
   // How many lanes of streams with this word are long: their streams take no more work for now.
   alignas(kCacheLineBytes) std::atomic<uint32_t> held[kHoldWords];
-  SequenceLine output;  // bytes that the guest's kernels have printed
+  // Bytes ever backed for this guest, of each of its devices; release by the worker, acquire by the
+  // guest; never falls.
+  alignas(kCacheLineBytes) std::atomic<uint64_t> backed_credit[kDevicesMax];
 };
 
 // A function that the guest has named and shall run now.
@@ -123,9 +125,11 @@ static_assert(offsetof(ChannelHeader, producer_sleep) == 256);
 static_assert(sizeof(ChannelHeader) <= kPageBytes);
 static_assert(sizeof(ReplySlot) == 128 && offsetof(ReplySlot, payload) == 16);
 static_assert(offsetof(SemaphorePage, slab_retired) == 64 &&
+              offsetof(SemaphorePage, output) == 192 &&
               offsetof(SemaphorePage, session_state) == 256);
 static_assert(offsetof(SemaphorePage, waiters) == 320 && offsetof(SemaphorePage, sticky) == 384);
-static_assert(offsetof(SemaphorePage, held) == 640 && offsetof(SemaphorePage, output) == 896);
+static_assert(offsetof(SemaphorePage, held) == 640 &&
+              offsetof(SemaphorePage, backed_credit) == 896);
 static_assert(sizeof(SemaphorePage) <= kPageBytes);
 static_assert(sizeof(HostCallEntry) == 16 && offsetof(HostCallPage, finished) == 64);
 static_assert(offsetof(HostCallPage, guest_sleep) == 128 && offsetof(HostCallPage, entries) == 256);

@@ -59,9 +59,16 @@ WaitResult SemaphoreReader::wait_for_guest(const std::function<bool()>& ready) {
 }
 
 void SemaphoreWriter::raise(Semaphore which, uint64_t value) {
-  std::atomic<uint64_t>& word = SemaphoreReader::line(page_, which).value;
-  if (value <= word.load(std::memory_order_relaxed)) return;
-  word.store(value, std::memory_order_release);
+  raise(&SemaphoreReader::line(page_, which).value, value);
+}
+
+void SemaphoreWriter::raise_credit(uint32_t device, uint64_t bytes) {
+  if (device < kDevicesMax) raise(&page_->backed_credit[device], bytes);
+}
+
+void SemaphoreWriter::raise(std::atomic<uint64_t>* word, uint64_t value) {
+  if (value <= word->load(std::memory_order_relaxed)) return;
+  word->store(value, std::memory_order_release);
   wake_waiters();
 }
 
@@ -94,6 +101,11 @@ void SemaphoreWriter::set_held(uint32_t word, bool held) {
 
 WaitResult SemaphoreReader::wait(Semaphore which, uint64_t at_least, int64_t timeout_ns) {
   return wait_until([&] { return value(which) >= at_least; }, timeout_ns);
+}
+
+WaitResult SemaphoreReader::wait_for_credit(uint32_t device, uint64_t at_least,
+                                            int64_t timeout_ns) {
+  return wait_until([&] { return credit(device) >= at_least; }, timeout_ns);
 }
 
 WaitResult SemaphoreReader::wait_while_held(uint32_t word, int64_t timeout_ns) {

@@ -12,7 +12,7 @@
 
 namespace vgpu::protocol {
 
-enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kBackedCredit, kOutput };
+enum class Semaphore : uint8_t { kExecuted, kSlabRetired, kFreeRetired, kOutput };
 
 enum class SessionState : uint32_t {
   kRunning = 0,  // zeroed memory is a running session
@@ -28,6 +28,8 @@ class SemaphoreWriter {
   // Sets a semaphore that never falls, and wakes who waits for it. Lower values than before are
   // ignored.
   void raise(Semaphore which, uint64_t value);
+  // The same for the credit of one of the guest's devices.
+  void raise_credit(uint32_t device, uint64_t bytes);
   // Ends the session with `result` for every call of the guest, and wakes all waiters.
   void set_state(SessionState state, int32_t result);
   // Puts a sticky error on a context slot; the first one stays. Wakes all waiters.
@@ -38,6 +40,7 @@ class SemaphoreWriter {
   void set_held(uint32_t word, bool held);
 
  private:
+  void raise(std::atomic<uint64_t>* word, uint64_t value);
   void wake_waiters();
   SemaphorePage* page_;
 };
@@ -53,6 +56,10 @@ class SemaphoreReader {
   // acquire: partner is SemaphoreWriter::raise, so results stored before it are visible.
   uint64_t value(Semaphore which) const {
     return line(page_, which).value.load(std::memory_order_acquire);
+  }
+  // Bytes of a device's memory ever backed; 0 for a device that cannot be.
+  uint64_t credit(uint32_t device) const {
+    return device < kDevicesMax ? page_->backed_credit[device].load(std::memory_order_acquire) : 0;
   }
   SessionState state() const {
     return static_cast<SessionState>(page_->session_state.load(std::memory_order_acquire));
@@ -70,6 +77,8 @@ class SemaphoreReader {
 
   // Waits for value(which) >= at_least. kDead also when the session has failed.
   WaitResult wait(Semaphore which, uint64_t at_least, int64_t timeout_ns = -1);
+  // Waits for credit(device) >= at_least, in the same way.
+  WaitResult wait_for_credit(uint32_t device, uint64_t at_least, int64_t timeout_ns = -1);
   // Waits while held(word).
   WaitResult wait_while_held(uint32_t word, int64_t timeout_ns = -1);
   // Waits for something that another thread of this process brings about, who then calls
@@ -89,11 +98,9 @@ class SemaphoreReader {
       case Semaphore::kFreeRetired:
         return page->free_retired;
       case Semaphore::kOutput:
-        return page->output;
-      case Semaphore::kBackedCredit:
         break;
     }
-    return page->backed_credit;
+    return page->output;
   }
 
  private:

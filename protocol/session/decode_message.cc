@@ -58,6 +58,8 @@ Status take_device(const fb::Device& table, DeviceSnapshot* device) {
   if (table.limits() != nullptr) {
     device->limits.assign(table.limits()->begin(), table.limits()->end());
   }
+  if (size_of(table.peers()) > kDevicesMax * kPeerFacts) return malformed("peers");
+  if (table.peers() != nullptr) device->peers.assign(table.peers()->begin(), table.peers()->end());
   device->memory_bytes = table.memory_bytes();
   return ok_status();
 }
@@ -72,6 +74,9 @@ Status take_guest(const fb::Guest& table, GuestInfo* guest) {
   guest->granted_bytes = table.granted_bytes();
   guest->used_bytes = table.used_bytes();
   guest->uptime_ms = table.uptime_ms();
+  if (size_of(table.devices()) > kDevicesMax) return malformed("number of devices");
+  if (table.devices() != nullptr)
+    guest->devices.assign(table.devices()->begin(), table.devices()->end());
   return ok_status();
 }
 
@@ -91,6 +96,10 @@ Result<Message> decode_hello(const fb::Hello& table) {
   if (!take_text(table.label(), kNameBytesMax, &hello.label)) return malformed("label");
   if (!take_text(table.shim_version(), kNameBytesMax, &hello.shim_version)) {
     return malformed("shim version");
+  }
+  if (!take_text(table.devices(), kTextBytesMax, &hello.devices) ||
+      !take_text(table.visible_devices(), kTextBytesMax, &hello.visible_devices)) {
+    return malformed("list of devices");
   }
   if (size_of(table.device_ranges()) > kRangesMax || !aligned(table.device_ranges())) {
     return malformed("number of address ranges");
@@ -168,8 +177,11 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
   info.devices.resize(size_of(table.devices()));
   for (size_t i = 0; i < info.devices.size(); ++i) {
     const fb::DeviceUse* use = table.devices()->Get(static_cast<flatbuffers::uoffset_t>(i));
-    if (!take_text(use->name(), kNameBytesMax, &info.devices[i].name))
+    if (!take_text(use->name(), kNameBytesMax, &info.devices[i].name) ||
+        !take_text(use->uuid(), kNameBytesMax, &info.devices[i].uuid) ||
+        !take_text(use->pci_bus_id(), kNameBytesMax, &info.devices[i].pci_bus_id)) {
       return malformed("device name");
+    }
     info.devices[i].memory_bytes = use->memory_bytes();
     info.devices[i].granted_bytes = use->granted_bytes();
   }

@@ -24,13 +24,15 @@ Encoded encode(Builder& to, const Hello& hello) {
   const auto executable = text(to, hello.executable);
   const auto label = text(to, hello.label);
   const auto version = text(to, hello.shim_version);
+  const auto devices = text(to, hello.devices, kTextBytesMax);
+  const auto visible = text(to, hello.visible_devices, kTextBytesMax);
   std::vector<fb::Range> ranges;
   for (const AddressRange& range : hello.device_ranges)
     ranges.emplace_back(range.base, range.bytes);
   const auto range_table = to.CreateVectorOfStructs(ranges);
-  const auto table =
-      fb::CreateHello(to, hello.magic, hello.protocol_version, hello.wire_hash, hello.pid,
-                      executable, label, hello.memory_bytes, range_table, hello.flags, version);
+  const auto table = fb::CreateHello(to, hello.magic, hello.protocol_version, hello.wire_hash,
+                                     hello.pid, executable, label, hello.memory_bytes, range_table,
+                                     hello.flags, version, devices, visible);
   return {fb::Body::Hello, table.Union()};
 }
 
@@ -39,8 +41,9 @@ flatbuffers::Offset<fb::Device> encode_device(Builder& to, const DeviceSnapshot&
   const auto pci = text(to, device.pci_bus_id);
   const auto attributes = to.CreateVector(device.attributes);
   const auto limits = to.CreateVector(device.limits);
+  const auto peers = to.CreateVector(device.peers);
   const fb::Uuid uuid(flatbuffers::span<const uint8_t, 16>(device.uuid.data(), 16));
-  return fb::CreateDevice(to, name, &uuid, pci, attributes, limits, device.memory_bytes);
+  return fb::CreateDevice(to, name, &uuid, pci, attributes, limits, device.memory_bytes, peers);
 }
 
 Encoded encode(Builder& to, const HelloReply& reply) {
@@ -72,7 +75,10 @@ Encoded encode(Builder& to, const InfoReply& info) {
   std::vector<flatbuffers::Offset<fb::DeviceUse>> devices;
   for (const DeviceUse& use : info.devices) {
     const auto name = text(to, use.name);
-    devices.push_back(fb::CreateDeviceUse(to, name, use.memory_bytes, use.granted_bytes));
+    const auto uuid = text(to, use.uuid);
+    const auto pci = text(to, use.pci_bus_id);
+    devices.push_back(
+        fb::CreateDeviceUse(to, name, use.memory_bytes, use.granted_bytes, uuid, pci));
   }
   std::vector<flatbuffers::Offset<fb::Guest>> guests;
   // Long names in many guests could pass the message's limit: a listing shows the beginning of
@@ -81,8 +87,10 @@ Encoded encode(Builder& to, const InfoReply& info) {
     const GuestInfo& guest = info.guests[i];
     const auto executable = text(to, guest.executable, kListedNameBytesMax);
     const auto label = text(to, guest.label, kListedNameBytesMax);
+    const auto numbers = to.CreateVector(guest.devices);
     guests.push_back(fb::CreateGuest(to, guest.session, guest.pid, executable, label,
-                                     guest.granted_bytes, guest.used_bytes, guest.uptime_ms));
+                                     guest.granted_bytes, guest.used_bytes, guest.uptime_ms,
+                                     numbers));
   }
   const auto device_table = to.CreateVector(devices);
   const auto guest_table = to.CreateVector(guests);

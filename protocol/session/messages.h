@@ -30,8 +30,23 @@ constexpr AddressRange host_range_behind(const AddressRange& device_range) {
   return {device_range.base + device_range.bytes, kHostRangeBytes};
 }
 
+// The part of the chosen range that is for device `index` of `count`; both sides cut it so. The
+// upper half is for what the application reserves.
+constexpr AddressRange range_of_device(const AddressRange& range, size_t index, size_t count) {
+  constexpr uint64_t kStep = uint64_t{1} << 30;
+  const uint64_t bytes = range.bytes / 2 / count / kStep * kStep;
+  return {range.base + index * bytes, bytes};
+}
+
+// The part that the application reserves itself (cuMemAddressReserve), for memory of any device.
+constexpr AddressRange range_to_reserve(const AddressRange& range) {
+  return {range.base + range.bytes / 2, range.bytes / 2};
+}
+
 enum HelloFlags : uint32_t {
   kHelloForwardAllocator = 1,  // asks for AllocatorMode::kForward (VGPU_ALLOCATOR=forward)
+  kHelloDevicesListed = 2,     // `visible_devices` means something, even when it is empty
+  kHelloPciOrder = 4,          // devices are numbered by PCI address (CUDA_DEVICE_ORDER)
 };
 
 // Who chooses device addresses (docs/memory.md).
@@ -48,11 +63,18 @@ struct Hello {
   int32_t pid = 0;
   std::string executable;
   std::string label;
-  uint64_t memory_bytes = 0;  // 0 = default
+  uint64_t memory_bytes = 0;  // on each device; 0 = default
   std::vector<AddressRange> device_ranges;
   uint32_t flags = 0;
   std::string shim_version;
+  std::string devices;          // of the server's, as VGPU_DEVICES says; empty: as the server likes
+  std::string visible_devices;  // of these, as CUDA_VISIBLE_DEVICES says
 };
+
+// What is said of each pair of a guest's devices: whether the one can access the other's memory,
+// then the attributes of the pair by number of CUdevice_P2PAttribute.
+inline constexpr int kPeerFacts = 6;
+inline constexpr int32_t kPeerFactUnknown = -1;  // the driver knows no such attribute
 
 struct DeviceSnapshot {
   std::string name;
@@ -60,7 +82,8 @@ struct DeviceSnapshot {
   std::string pci_bus_id;
   std::vector<int32_t> attributes;  // by CUdevice_attribute
   std::vector<uint64_t> limits;     // by CUlimit
-  uint64_t memory_bytes = 0;
+  uint64_t memory_bytes = 0;        // granted on this device
+  std::vector<int32_t> peers;       // kPeerFacts for each device of the guest
 };
 
 struct HelloReply {
@@ -71,8 +94,8 @@ struct HelloReply {
   int32_t driver_version = 0;
   uint64_t session = 0;
   int32_t server_pid = 0;
-  uint64_t memory_bytes = 0;
-  std::vector<DeviceSnapshot> devices;
+  uint64_t memory_bytes = 0;            // granted on the first device
+  std::vector<DeviceSnapshot> devices;  // the guest's, in its order
   AddressRange device_range;
   AllocatorMode allocator = AllocatorMode::kReserved;
   ChannelSizes sizes;
@@ -94,12 +117,15 @@ struct GuestInfo {
   uint64_t granted_bytes = 0;
   uint64_t used_bytes = 0;
   uint64_t uptime_ms = 0;
+  std::vector<uint8_t> devices;  // places in InfoReply::devices; the sums above are of all
 };
 
 struct DeviceUse {
   std::string name;
   uint64_t memory_bytes = 0;
   uint64_t granted_bytes = 0;
+  std::string uuid;        // "GPU-…"
+  std::string pci_bus_id;  // dddd:bb:dd.f
 };
 
 struct InfoReply {

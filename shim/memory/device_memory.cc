@@ -105,13 +105,13 @@ bool DeviceMemory::find(uint64_t address, Allocation* allocation) {
           !virtual_memory_->find(address, &found)) {
         return false;
       }
-      *allocation = {found.address, found.bytes, found.id, found.context};
+      *allocation = {found.address, found.bytes, found.id, found.context, found.device};
       return true;
     }
     index = *it;
   }
   const Block& block = pool_[index];
-  *allocation = {block.address, block.requested, block.id, block.context};
+  *allocation = {block.address, block.requested, id_of(block), block.context, options_.device};
   return true;
 }
 

@@ -59,6 +59,7 @@ enum class MemoryMode : uint8_t { kMapped = 0, kLent = 1, kForwarded = 2 };
 // A live allocation as the caller knows it.
 struct Allocation {
   uint64_t address = 0, bytes = 0, id = 0, context = 0;
+  int device = 0;  // the guest's number of it
 };
 
 // Thread-safe. One per device.
@@ -72,6 +73,7 @@ class DeviceMemory {
     MemoryMode mode = MemoryMode::kMapped;
     uint64_t base = 0, bytes = 0;  // kMapped: the claimed range
     uint64_t grant = 0;            // what this guest may have
+    int device = 0;                // the guest's number of it
   };
   DeviceMemory(MemoryPort& port, const Options& options);
   Status open() { return index_.open(); }
@@ -156,6 +158,10 @@ class DeviceMemory {
   void retire_live(BlockIndex index, bool past = false);
   BlockIndex find_shareable(uint64_t address) const;
   CUresult free_shared(BlockIndex index);
+  // Unique among all devices.
+  uint64_t id_of(const Block& block) const {
+    return static_cast<uint64_t>(options_.device) << 48 | block.id;
+  }
   void count_live(Block& block, bool born);
   CUresult allocate_forwarded(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address);
   void adopt(uint64_t address, uint64_t bytes, uint64_t context);

@@ -27,7 +27,7 @@ CUresult DeviceMemory::share(uint64_t address, Allocation* allocation) {
   if (index == kNoBlock) return CUDA_ERROR_INVALID_VALUE;
   Block& block = pool_[index];
   block.shared = true;
-  *allocation = {block.address, block.requested, block.id, block.context};
+  *allocation = {block.address, block.requested, id_of(block), block.context, options_.device};
   return CUDA_SUCCESS;
 }
 
@@ -35,7 +35,7 @@ CUresult DeviceMemory::share(uint64_t address, Allocation* allocation) {
 // memory: others keep what they have, and nobody else is given it.
 CUresult DeviceMemory::free_shared(BlockIndex index) {
   Block& block = pool_[index];
-  const uint64_t id = block.id, address = block.address, bytes = block.bytes;
+  const uint64_t id = id_of(block), address = block.address, bytes = block.bytes;
   block.shared = false;
   port_.unshare(id);
   if (block.small) {

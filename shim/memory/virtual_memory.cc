@@ -37,33 +37,34 @@ CUresult VirtualMemory::unreserve(uint64_t address, uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-uint64_t VirtualMemory::add(uint64_t bytes, uint64_t handle_types) {
+uint64_t VirtualMemory::add(uint64_t bytes, uint64_t handle_types, int device) {
   std::lock_guard lock(mutex_);
   const uint64_t handle = physical_.insert();
   if (handle == 0) return 0;
   physical_.find(handle)->bytes = bytes;
   physical_.find(handle)->handle_types = handle_types;
-  created_ += bytes;
+  physical_.find(handle)->device = device;
+  created_on(device) += bytes;
   return handle;
 }
 
 void VirtualMemory::forget(uint64_t handle) {
   std::lock_guard lock(mutex_);
-  created_ -= physical_.find(handle)->bytes;
+  created_on(physical_.find(handle)->device) -= physical_.find(handle)->bytes;
   physical_.remove(handle);
 }
 
 void VirtualMemory::set_bytes(uint64_t handle, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   Physical* physical = physical_.find(handle);
-  created_ += bytes - physical->bytes;
+  created_on(physical->device) += bytes - physical->bytes;
   physical->bytes = bytes;
 }
 
 bool VirtualMemory::drop_if_unused(uint64_t handle) {
   const Physical* physical = physical_.find(handle);
   if (physical->references != 0 || physical->mappings != 0) return false;
-  created_ -= physical->bytes;
+  created_on(physical->device) -= physical->bytes;
   physical_.remove(handle);
   return true;
 }
@@ -86,11 +87,12 @@ CUresult VirtualMemory::retain(uint64_t address, uint64_t* handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult VirtualMemory::handle_types(uint64_t handle, uint64_t* types) {
+CUresult VirtualMemory::handle_types(uint64_t handle, uint64_t* types, int* device) {
   std::lock_guard lock(mutex_);
   const Physical* physical = physical_.find(handle);
   if (physical == nullptr || physical->references == 0) return CUDA_ERROR_INVALID_VALUE;
   *types = physical->handle_types;
+  if (device != nullptr) *device = physical->device;
   return CUDA_SUCCESS;
 }
 
@@ -118,7 +120,7 @@ CUresult VirtualMemory::map(uint64_t address, uint64_t bytes, uint64_t handle) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ++physical->mappings;
-  mappings_[address] = {bytes, handle, CU_MEM_ACCESS_FLAGS_PROT_NONE};
+  mappings_[address] = {bytes, handle, {}};
   return CUDA_SUCCESS;
 }
 
@@ -146,11 +148,20 @@ std::vector<uint64_t> VirtualMemory::unmap(uint64_t address, uint64_t bytes) {
   return gone;
 }
 
-void VirtualMemory::set_access(uint64_t address, uint64_t bytes, CUmemAccess_flags flags) {
+void VirtualMemory::set_access(uint64_t address, uint64_t bytes, CUmemAccess_flags flags,
+                               int device) {
   std::lock_guard lock(mutex_);
   for (auto it = mappings_.lower_bound(address);
        it != mappings_.end() && it->first < address + bytes; ++it) {
-    it->second.flags = flags;
+    it->second.flags[static_cast<size_t>(device)] = flags;
+  }
+}
+
+void VirtualMemory::close(uint64_t address, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  for (auto it = mappings_.lower_bound(address);
+       it != mappings_.end() && it->first < address + bytes; ++it) {
+    it->second.flags = {};
   }
 }
 
@@ -171,27 +182,37 @@ bool VirtualMemory::look(uint64_t address, VirtualPlace* place) {
   place->flags = it->second.flags;
   place->handle = it->second.handle;
   place->handle_types = physical_.find(it->second.handle)->handle_types;
+  place->device = physical_.find(it->second.handle)->device;
   return true;
+}
+
+// The devices that may read and write.
+static uint32_t writers(const DeviceAccess& flags) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < flags.size(); ++i)
+    mask |= flags[i] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? 1U << i : 0;
+  return mask;
 }
 
 bool VirtualMemory::find(uint64_t address, Found* found) {
   std::lock_guard lock(mutex_);
   auto it = at(address);
-  const auto open = [](const Mapped& each) {
-    return each.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  };
   if (it == mappings_.end()) {
     const auto peer = peers_.upper_bound(address);
     if (peer == peers_.begin()) return false;
     const auto& [visible, memory] = *std::prev(peer);
-    *found = {visible, memory.size, visible, memory.context};
+    *found = {visible, memory.size, visible, memory.context, memory.device};
     return address - visible < memory.size;
   }
-  if (!open(it->second)) return false;
-  *found = {it->first, 0, it->second.handle, 0};
+  uint32_t may = writers(it->second.flags);
+  if (may == 0) return false;
+  *found = {it->first, 0, it->second.handle, 0, physical_.find(it->second.handle)->device};
   uint64_t end = it->first;
-  for (; it != mappings_.end() && it->first == end && open(it->second); ++it)
+  for (; it != mappings_.end() && it->first == end; ++it) {
+    may &= writers(it->second.flags);
+    if (may == 0) break;  // no device may use both
     end += it->second.bytes;
+  }
   found->bytes = end - found->address;
   return true;
 }
@@ -207,10 +228,10 @@ void VirtualMemory::give_up_for_peer(uint64_t address, uint64_t bytes) {
 }
 
 void VirtualMemory::add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size,
-                             uint64_t context) {
+                             uint64_t context, int device) {
   std::lock_guard lock(mutex_);
-  peers_[address + offset] = {address, bytes, size, context};
-  created_ += bytes;
+  peers_[address + offset] = {address, bytes, size, context, device};
+  created_on(device) += bytes;
 }
 
 bool VirtualMemory::remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes) {
@@ -219,7 +240,7 @@ bool VirtualMemory::remove_peer(uint64_t visible, uint64_t* address, uint64_t* b
   if (found == peers_.end()) return false;
   *address = found->second.address;
   *bytes = found->second.bytes;
-  created_ -= found->second.bytes;
+  created_on(found->second.device) -= found->second.bytes;
   peers_.erase(found);
   return true;
 }

@@ -6,27 +6,33 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include "base/slot_map.h"
+#include "protocol/limits.h"
 #include "shim/memory/free_ranges.h"
 
 namespace vgpu::shim {
 
 inline constexpr uint64_t kPhysicalTag = 41;
 
+// What each device may do, by the guest's numbers.
+using DeviceAccess = std::array<CUmemAccess_flags, protocol::kDevicesMax>;
+
 // What is at an address.
 struct VirtualPlace {
   uint64_t reserved_base = 0, reserved_bytes = 0;
   uint64_t base = 0, bytes = 0;  // of the mapping; no bytes: none
   uint64_t handle = 0, handle_types = 0;
-  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  int device = 0;  // that has the memory
+  DeviceAccess flags{};
 };
 
-// Thread-safe bookkeeping of one device; it asks nobody. Calls answer as the driver's do.
+// Thread-safe bookkeeping for all devices; it asks nobody. Calls answer as the driver's do.
 class VirtualMemory {
  public:
   // What of the guest's range is for the application to reserve; no bytes: none.
@@ -42,7 +48,7 @@ class VirtualMemory {
   CUresult unreserve(uint64_t address, uint64_t bytes);
 
   // A name for memory that is about to be created or imported; 0: no more names.
-  uint64_t add(uint64_t bytes, uint64_t handle_types);
+  uint64_t add(uint64_t bytes, uint64_t handle_types, int device = 0);
   // It could not be had.
   void forget(uint64_t handle);
   void set_bytes(uint64_t handle, uint64_t bytes);
@@ -50,54 +56,72 @@ class VirtualMemory {
   CUresult release(uint64_t handle, bool* gone);
   // One reference more, to what is mapped at `address`.
   CUresult retain(uint64_t address, uint64_t* handle);
-  CUresult handle_types(uint64_t handle, uint64_t* types);
+  CUresult handle_types(uint64_t handle, uint64_t* types, int* device = nullptr);
 
   CUresult map(uint64_t address, uint64_t bytes, uint64_t handle);
   // Whether whole mappings fill the range.
   bool exactly_mapped(uint64_t address, uint64_t bytes);
   // The handles whose last use that was.
   std::vector<uint64_t> unmap(uint64_t address, uint64_t bytes);
-  void set_access(uint64_t address, uint64_t bytes, CUmemAccess_flags flags);
+  void set_access(uint64_t address, uint64_t bytes, CUmemAccess_flags flags, int device = 0);
+  // The end of all access.
+  void close(uint64_t address, uint64_t bytes);
+  // Whether all devices whose memory is mapped in the range satisfy may(device).
+  template <typename May>
+  bool all_owners(uint64_t address, uint64_t bytes, May may) {
+    std::lock_guard lock(mutex_);
+    for (auto it = mappings_.lower_bound(address);
+         it != mappings_.end() && it->first < address + bytes; ++it) {
+      if (!may(physical_.find(it->second.handle)->device)) return false;
+    }
+    return true;
+  }
   // False: nothing is reserved there.
   bool look(uint64_t address, VirtualPlace* place);
 
-  // The memory around `address` that may be read and written: mappings side by side are one.
+  // The memory around `address` that some device may read and write: mappings side by side are
+  // one as far as it may.
   struct Found {
     uint64_t address = 0, bytes = 0, id = 0, context = 0;
+    int device = 0;  // of the first of them
   };
   bool find(uint64_t address, Found* found);
   // Addresses for memory of another process; 0: no room. They are known once it is mapped there:
   // `size` bytes from `offset` on are to be used, by the context that opened it.
   uint64_t reserve_for_peer(uint64_t bytes);
   void give_up_for_peer(uint64_t address, uint64_t bytes);
-  void add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size, uint64_t context);
+  void add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size, uint64_t context,
+                int device = 0);
   // Of what begins at `visible`, as add_peer() knew it. False: nothing does.
   bool remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes);
 
-  // Sum of all that was created.
-  uint64_t created() {
+  // Sum of all that was created on a device.
+  uint64_t created(int device = 0) {
     std::lock_guard lock(mutex_);
-    return created_;
+    return created_[static_cast<size_t>(device)];
   }
 
  private:
   struct Physical {
     uint64_t bytes = 0, handle_types = 0;
     uint32_t references = 1, mappings = 0;
+    int device = 0;
   };
   struct Mapped {
     uint64_t bytes = 0, handle = 0;
-    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    DeviceAccess flags{};
   };
   using Mappings = std::map<uint64_t, Mapped>;
   struct Peer {
     uint64_t address = 0, bytes = 0;  // all of it
     uint64_t size = 0;                // of what is to be used
     uint64_t context = 0;
+    int device = 0;
   };
 
   Mappings::iterator at(uint64_t address);
   bool drop_if_unused(uint64_t handle);
+  uint64_t& created_on(int device) { return created_[static_cast<size_t>(device)]; }
 
   const uint64_t base_, bytes_;
   std::mutex mutex_;
@@ -106,7 +130,7 @@ class VirtualMemory {
   SlotMap<Physical, kPhysicalTag> physical_;
   Mappings mappings_;
   std::map<uint64_t, Peer> peers_;  // by where what is to be used begins
-  uint64_t created_ = 0;
+  std::array<uint64_t, protocol::kDevicesMax> created_{};
 };
 
 }  // namespace vgpu::shim

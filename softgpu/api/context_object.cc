@@ -106,8 +106,8 @@ void Context::close() {
   const auto is_alive = [this](const Context& other) {
     return other.device_ == device_ && other.alive();
   };
-  if (device_->config().ordinal == 0 && driver.contexts.find_if(is_alive) == nullptr)
-    driver.pools()->forget_memory();
+  if (driver.contexts.find_if(is_alive) == nullptr)
+    driver.pools()->forget_memory(device_->config().ordinal);
 }
 
 std::shared_ptr<Channel> Context::channel() const {
@@ -177,7 +177,7 @@ uint64_t Context::allocate(uint64_t bytes, MemoryKind kind) {
   const uint64_t address = device_->memory().allocate(bytes, kind, id);
   if (address != 0) return address;
   const bool freed = free_what_is_past();
-  const bool given = Driver::instance().pools()->give_back();
+  const bool given = Driver::instance().pools()->give_back(device_->config().ordinal);
   return freed || given ? device_->memory().allocate(bytes, kind, id) : 0;
 }
 

@@ -63,7 +63,7 @@ class Context {
   CUresult synchronise();
   CUresult sticky() const;
 
-  Device& device() { return *device_; }
+  Device& device() const { return *device_; }
   KernelOutput& output() { return output_; }
 
   const bool primary;

@@ -112,7 +112,6 @@ CUresult Driver::create_devices() {
     config.identity = identity;
     if (identity != 0 && !config.segment_path.empty())
       config.segment_path += "." + std::to_string(identity);
-    if (config.ordinal != 0) config.virtual_memory = false;  // addresses are reserved for the first
     Result<std::unique_ptr<Device>> device =
         Device::create(std::move(config), devices_.empty() ? nullptr : devices_[0].get());
     if (!device.ok()) {
@@ -129,7 +128,8 @@ CUresult Driver::create_devices() {
       if (each != other) each->memory().add_other(&other->memory());
     }
   }
-  pools_ = std::make_unique<DevicePools>(device());
+  pools_ = std::make_unique<DevicePools>(devices_);
+  managed.set_devices(device_count());
   ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
   std::atexit(at_exit);
   return CUDA_SUCCESS;

@@ -31,6 +31,7 @@ inline constexpr uint64_t kPrimaryId = 1, kCreatedId = kPrimaryId + kDevicesMax;
 // What a CUmemGenericAllocationHandle names. Kept while the memory is there: whoever asks for the
 // handle of an address is given the same one again, even if it had been released.
 struct PhysicalHandle {
+  int device = 0;
   uint64_t key = 0;
   uint64_t bytes = 0;
   uint64_t handle_types = 0;  // that it may be exported as
@@ -58,7 +59,7 @@ class Driver {
   // Devices as the program sees them; all are alike but for who they are.
   Device& device(int ordinal = 0) { return *devices_[static_cast<size_t>(ordinal)]; }
   Context& primary(int ordinal = 0) { return *primaries_[static_cast<size_t>(ordinal)]; }
-  DevicePools& pools() { return *pools_; }  // of the first device
+  DevicePools& pools() { return *pools_; }
   // 0 when CUDA_VISIBLE_DEVICES hides all.
   int device_count() const { return static_cast<int>(devices_.size()); }
 

@@ -20,17 +20,10 @@ using softgpu::Stream;
 
 DevicePools& pools() { return Driver::instance().pools(); }
 
-// Pools are the first device's; the others say that they have none.
-CUresult has_pools(CUdevice device) {
-  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
 CUresult look_up(CUstream handle, Context** context, std::shared_ptr<Stream>* stream) {
   if (const CUresult result = enter(context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(**context, handle);
-  if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return has_pools((*stream)->context->device().config().ordinal);
+  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle) {
@@ -44,7 +37,9 @@ CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle
       return *taken;
   }
   uint64_t address = 0;
-  const CUresult result = pools()->allocate(pool, bytes, DevicePools::place(*stream), &address);
+  const int device = stream->context->device().config().ordinal;
+  const CUresult result =
+      pools()->allocate(device, pool, bytes, DevicePools::place(*stream), &address);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
@@ -97,22 +92,22 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
-  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool = DevicePools::handle(pools()->default_pool());
+  *pool = DevicePools::handle(pools()->default_pool(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
-  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *pool = DevicePools::handle(pools()->current());
+  *pool = DevicePools::handle(pools()->current(device));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  if (const CUresult r = has_pools(device); r != CUDA_SUCCESS) return r;
-  return pools()->set_current(id_of(pool));
+  if (const CUresult r = softgpu::check_device(device); r != CUDA_SUCCESS) return r;
+  return pools()->set_current(device, id_of(pool));
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
@@ -167,7 +162,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* descriptio
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   if (const CUresult r = ready_for_pools(); r != CUDA_SUCCESS) return r;
-  return pools()->trim(id_of(pool), keep);
+  int device = 0;
+  return pools()->trim(id_of(pool), keep, &device);
 }
 
 }  // namespace vgpu::driver

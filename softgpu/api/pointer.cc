@@ -53,9 +53,10 @@ MemoryRange reserved(const MemoryRange& range) {
   return whole;
 }
 
-unsigned access(const MemoryRange& range) {
+unsigned access(const Context& current, const MemoryRange& range) {
   if (range.kind != MemoryKind::kVirtual) return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-  const int protection = softgpu::Driver::instance().device().physical().protection_at(range.base);
+  const int protection =
+      current.device().physical().protection_at(range.base, current.device().config().ordinal);
   return (protection & PROT_WRITE) != 0  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
          : (protection & PROT_READ) != 0 ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
                                          : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
@@ -113,7 +114,7 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
       return put<CUmemoryPool>(
           data, range.pooled ? softgpu::Driver::instance().pools().pool_of(range.base) : nullptr);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return put<unsigned>(data, access(range));
+      return put<unsigned>(data, access(current, range));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case kDecompression:
       return put<bool>(data, false);

@@ -1,4 +1,4 @@
-// The memory pools of the device.
+// The memory pools of all devices.
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/api/pools.h"
 
@@ -13,6 +13,16 @@ StreamQueue* queue_of(const StreamPlace& place) {
 
 }  // namespace
 
+DevicePools::DevicePools(const std::vector<std::unique_ptr<Device>>& devices)
+    : pools_(all_memories(devices)) {}
+
+std::vector<PoolMemory*> DevicePools::all_memories(
+    const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<PoolMemory*> all;
+  for (const auto& device : devices) all.push_back(&memories_.emplace_back(*device));
+  return all;
+}
+
 StreamPlace DevicePools::place(const Stream& stream) {
   StreamPlace place;
   place.context = stream.context->id;
@@ -25,9 +35,10 @@ StreamPlace DevicePools::place(const Stream& stream) {
 // A marker is past when all is that the stream heeds, which its other work need not show.
 StreamPlace DevicePools::end_of(const Stream& stream) {
   StreamPlace end = place(stream);
-  if (device_.management().nothing_before(*stream.queue)) return end;
+  GridManagement& management = stream.context->device().management();
+  if (management.nothing_before(*stream.queue)) return end;
   end.queue = stream.queue;
-  end.number = device_.management().submit(stream.queue, std::make_unique<Command>());
+  end.number = management.submit(stream.queue, std::make_unique<Command>());
   return end;
 }
 
@@ -39,28 +50,28 @@ void DevicePools::note_wait(const Stream& stream, Event& event) {
   if (recorded != 0) pools_.follow(place(stream), event.context->id, recorded, number);
 }
 
-CUresult DevicePools::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {
+CUresult DevicePools::Memory::allocate(uint64_t bytes, uint64_t requested, uint64_t* address) {
   *address = device_.memory().allocate(bytes, MemoryKind::kDevice, 0);
   if (*address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   device_.memory().set_pooled(*address, requested);
   return CUDA_SUCCESS;
 }
 
-void DevicePools::release(uint64_t address, const StreamPlace& place, bool past) {
+void DevicePools::Memory::release(uint64_t address, const StreamPlace& place, bool past) {
   if (!past && place.queue != nullptr)
     device_.management().wait_for(*queue_of(place), place.number);
   device_.memory().free(address);
 }
 
-bool DevicePools::split(uint64_t address, uint64_t bytes) {
+bool DevicePools::Memory::split(uint64_t address, uint64_t bytes) {
   return device_.memory().split_pooled(address, bytes);
 }
 
-void DevicePools::show(uint64_t address, uint64_t requested) {
+void DevicePools::Memory::show(uint64_t address, uint64_t requested) {
   device_.memory().set_pooled(address, requested);
 }
 
-bool DevicePools::past(const StreamPlace& place) {
+bool DevicePools::Memory::past(const StreamPlace& place) {
   return place.queue == nullptr ||
          queue_of(place)->completed.load(std::memory_order_acquire) >= place.number;
 }

@@ -1,6 +1,10 @@
-// The memory pools of the device: their memory is the device's.
+// The memory pools of all devices: their memory is the devices'.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
 
 #include "api/pools/stream_pools.h"
 #include "softgpu/api/handles.h"
@@ -10,9 +14,9 @@
 namespace vgpu::softgpu {
 
 // Thread-safe, but for what PoolMemory says.
-class DevicePools final : private PoolMemory {
+class DevicePools {
  public:
-  explicit DevicePools(Device& device) : device_(device), pools_(*this) {}
+  explicit DevicePools(const std::vector<std::unique_ptr<Device>>& devices);
 
   StreamPools* operator->() { return &pools_; }
 
@@ -29,13 +33,24 @@ class DevicePools final : private PoolMemory {
   void note_wait(const Stream& stream, Event& event);
 
  private:
-  CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
-  void release(uint64_t address, const StreamPlace& place, bool past) override;
-  bool split(uint64_t address, uint64_t bytes) override;
-  void show(uint64_t address, uint64_t requested) override;
-  bool past(const StreamPlace& place) override;
+  // Memory of one device.
+  class Memory final : public PoolMemory {
+   public:
+    explicit Memory(Device& device) : device_(device) {}
+    CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
+    void release(uint64_t address, const StreamPlace& place, bool past) override;
+    bool split(uint64_t address, uint64_t bytes) override;
+    void show(uint64_t address, uint64_t requested) override;
+    // All devices reach all memory of the process.
+    CUresult share(int, bool) override { return CUDA_SUCCESS; }
+    bool past(const StreamPlace& place) override;
 
-  Device& device_;
+   private:
+    Device& device_;
+  };
+  std::vector<PoolMemory*> all_memories(const std::vector<std::unique_ptr<Device>>& devices);
+
+  std::deque<Memory> memories_;
   StreamPools pools_;
 };
 

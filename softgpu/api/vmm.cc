@@ -37,18 +37,21 @@ CUresult ready_for_vmm() {
                                                              : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-softgpu::PhysicalMemory& memory() { return Driver::instance().device().physical(); }
+// Addresses are the first device's to keep, whichever device has the memory.
+softgpu::PhysicalMemory& addresses() { return Driver::instance().device().physical(); }
 
-// Memory of the first device only: the others say that they have none of this family.
-CUresult check_device_of(const CUmemLocation& location) {
-  if (const CUresult result = softgpu::check_device(location.id); result != CUDA_SUCCESS)
-    return result;
-  return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+softgpu::PhysicalMemory& physical_of(int device) {
+  return Driver::instance().device(device).physical();
+}
+
+CUresult check_location(const CUmemLocation& location) {
+  const CUresult result = vmm::check_location(location);
+  return result == CUDA_SUCCESS ? softgpu::check_device(location.id) : result;
 }
 
 CUresult check_properties(const CUmemAllocationProp* prop) {
   const CUresult result = vmm::check_properties(prop, true);
-  return result == CUDA_SUCCESS ? check_device_of(prop->location) : result;
+  return result == CUDA_SUCCESS ? softgpu::check_device(prop->location.id) : result;
 }
 
 uint64_t* pointer_of(CUmemGenericAllocationHandle handle) {
@@ -66,11 +69,11 @@ CUresult name(PhysicalHandle made, CUmemGenericAllocationHandle* out) {
   uint64_t* const handle =
       Driver::instance().physical.insert(std::make_shared<PhysicalHandle>(made));
   if (handle == nullptr) {
-    (void)memory().release(made.key);
+    (void)physical_of(made.device).release(made.key);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
-  memory().set_name(made.key, *out);
+  physical_of(made.device).set_name(made.key, *out);
   return CUDA_SUCCESS;
 }
 
@@ -80,6 +83,13 @@ void finish_current_work() {
   if (softgpu::enter_ignoring_errors(&context) == CUDA_SUCCESS) {
     context->device().management().wait_for_all(*context->channel());
   }
+}
+
+// Copies may use what some device may write: all of them are this process.
+void open_for_copies(uint64_t address, uint64_t bytes) {
+  addresses().each_mapping(address, bytes, [](uint64_t base, uint64_t size, int protection) {
+    Driver::instance().device().memory().set_open(base, size, (protection & PROT_WRITE) != 0);
+  });
 }
 
 }  // namespace
@@ -112,7 +122,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, C
   if (out == nullptr || flags != 0 || !vmm::reservation_valid(bytes, alignment, hint))
     return CUDA_ERROR_INVALID_VALUE;
   const uint64_t wanted = Driver::instance().device().config().contrary ? 0 : hint;
-  const uint64_t address = memory().reserve_addresses(bytes, alignment, wanted);
+  const uint64_t address = addresses().reserve_addresses(bytes, alignment, wanted);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = address;
   return CUDA_SUCCESS;
@@ -120,7 +130,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, C
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
-  return memory().free_addresses(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return addresses().free_addresses(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
@@ -129,9 +139,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   if (out == nullptr || bytes == 0 || !granular(bytes) || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
-  const std::optional<uint64_t> key = memory().allocate(bytes);
+  const int device = prop->location.id;
+  const std::optional<uint64_t> key = physical_of(device).allocate(bytes);
   if (!key.has_value()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return name({*key, bytes, static_cast<uint64_t>(prop->requestedHandleTypes)}, out);
+  return name({device, *key, bytes, static_cast<uint64_t>(prop->requestedHandleTypes)}, out);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -140,7 +151,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const SharedHandle physical = find_physical(handle);
   if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
   --physical->references;
-  if (memory().release(physical->key)) Driver::instance().physical.remove(pointer_of(handle));
+  if (physical_of(physical->device).release(physical->key))
+    Driver::instance().physical.remove(pointer_of(handle));
   return CUDA_SUCCESS;
 }
 
@@ -148,7 +160,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* ad
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Lock lock(Driver::instance().virtual_memory);
-  const std::optional<uint64_t> handle = memory().retain(reinterpret_cast<uint64_t>(address));
+  const std::optional<uint64_t> handle = addresses().retain(reinterpret_cast<uint64_t>(address));
   if (!handle.has_value()) return CUDA_ERROR_INVALID_VALUE;
   ++Driver::instance().physical.find(pointer_of(*handle))->references;
   *out = *handle;
@@ -161,7 +173,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
   const Lock lock(Driver::instance().virtual_memory);
   const SharedHandle physical = find_physical(handle);
   if (prop == nullptr || physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *prop = vmm::properties_of(0, physical->handle_types);
+  *prop = vmm::properties_of(physical->device, physical->handle_types);
   return CUDA_SUCCESS;
 }
 
@@ -174,8 +186,12 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
       !granular(address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!memory().map(address, bytes, physical->key)) return CUDA_ERROR_INVALID_VALUE;
-  Driver::instance().device().memory().add_range(address, bytes, MemoryKind::kVirtual, 0);
+  if (!physical_of(physical->device).map(address, bytes, physical->key))
+    return CUDA_ERROR_INVALID_VALUE;
+  Driver::instance()
+      .device(physical->device)
+      .memory()
+      .add_range(address, bytes, MemoryKind::kVirtual, 0);
   return CUDA_SUCCESS;
 }
 
@@ -185,9 +201,9 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   finish_current_work();
   const Lock lock(Driver::instance().virtual_memory);
   std::vector<uint64_t> bases, gone;
-  memory().each_mapping(address, bytes,
-                        [&bases](uint64_t base, uint64_t) { bases.push_back(base); });
-  if (!memory().unmap(address, bytes, &gone)) return CUDA_ERROR_INVALID_VALUE;
+  addresses().each_mapping(address, bytes,
+                           [&bases](uint64_t base, uint64_t, int) { bases.push_back(base); });
+  if (!addresses().unmap(address, bytes, &gone)) return CUDA_ERROR_INVALID_VALUE;
   for (const uint64_t base : bases) Driver::instance().device().memory().remove_range(base);
   for (const uint64_t handle : gone) Driver::instance().physical.remove(pointer_of(handle));
   return CUDA_SUCCESS;
@@ -202,15 +218,14 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
   const Lock lock(Driver::instance().virtual_memory);
   for (size_t i = 0; i < count; ++i) {
     const auto& [location, flags] = descriptions[i];
-    if (const CUresult r = vmm::check_location(location); r != CUDA_SUCCESS) return r;
-    if (const CUresult r = check_device_of(location); r != CUDA_SUCCESS) return r;
+    if (const CUresult r = check_location(location); r != CUDA_SUCCESS) return r;
     if (!vmm::access_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
     const int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
                            : flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
                                                                     : PROT_READ | PROT_WRITE;
-    if (!memory().protect(address, bytes, protection)) return CUDA_ERROR_INVALID_VALUE;
-    Driver::instance().device().memory().set_open(address, bytes,
-                                                  flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (!addresses().protect(address, bytes, protection, location.id))
+      return CUDA_ERROR_INVALID_VALUE;
+    open_for_copies(address, bytes);
   }
   return CUDA_SUCCESS;
 }
@@ -219,9 +234,8 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
                         CUdeviceptr address) {
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult r = vmm::check_location(*location); r != CUDA_SUCCESS) return r;
-  if (const CUresult r = check_device_of(*location); r != CUDA_SUCCESS) return r;
-  const int protection = memory().protection_at(address);
+  if (const CUresult r = check_location(*location); r != CUDA_SUCCESS) return r;
+  const int protection = addresses().protection_at(address, location->id);
   if (protection < 0) return CUDA_ERROR_INVALID_VALUE;
   *flags = (protection & PROT_WRITE) != 0  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
            : (protection & PROT_READ) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
@@ -239,7 +253,7 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
       (physical->handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const int file = memory().export_file(physical->key);
+  const int file = physical_of(physical->device).export_file(physical->key);
   if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *static_cast<int*>(out) = file;
   return CUDA_SUCCESS;
@@ -250,10 +264,15 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::optional<uint64_t> key =
-      memory().import_file(static_cast<int>(reinterpret_cast<intptr_t>(file)));
-  if (!key.has_value()) return CUDA_ERROR_INVALID_VALUE;
-  return name({*key, memory().bytes_of(*key), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, out);
+  // Only the device that has made the memory knows it as its own.
+  for (int device = 0; device < Driver::instance().device_count(); ++device) {
+    const std::optional<uint64_t> key =
+        physical_of(device).import_file(static_cast<int>(reinterpret_cast<intptr_t>(file)));
+    if (!key.has_value()) continue;
+    const uint64_t bytes = physical_of(device).bytes_of(*key);
+    return name({device, *key, bytes, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, out);
+  }
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace vgpu::driver

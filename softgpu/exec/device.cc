@@ -26,7 +26,9 @@ Result<std::unique_ptr<Device>> Device::create(DeviceConfig config, Device* firs
       MemorySpace::create(device->segment_.get(), device->config_.strict, device->config_.ordinal);
   if (!memory.ok()) return memory.status();
   device->memory_ = std::move(memory).value();
-  Result<std::unique_ptr<PhysicalMemory>> physical = PhysicalMemory::create(device->segment_.get());
+  Result<std::unique_ptr<PhysicalMemory>> physical = PhysicalMemory::create(
+      device->segment_.get(), first == nullptr ? nullptr : &first->physical(),
+      device->config_.identity);
   if (!physical.ok()) return physical.status();
   device->physical_ = std::move(physical).value();
   return device;

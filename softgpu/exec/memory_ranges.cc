@@ -35,7 +35,7 @@ bool MemorySpace::split_pooled(uint64_t base, uint64_t bytes) {
   return true;
 }
 
-int MemorySpace::descriptor_of(uint64_t base, uint64_t bytes) const {
+int MemorySpace::descriptor_here(uint64_t base, uint64_t bytes) const {
   constexpr uint64_t kPage = 4096;
   std::lock_guard<std::mutex> lock(mutex_);
   const auto file = files_.find(base);
@@ -43,6 +43,13 @@ int MemorySpace::descriptor_of(uint64_t base, uint64_t bytes) const {
   if (file == files_.end() || range == ranges_.end()) return -1;
   if (bytes != (range->second.bytes + kPage - 1) / kPage * kPage) return -1;
   return ::fcntl(file->second.get(), F_DUPFD_CLOEXEC, 0);
+}
+
+int MemorySpace::descriptor_of(uint64_t base, uint64_t bytes) const {
+  int descriptor = descriptor_here(base, bytes);
+  for (size_t i = 0; descriptor < 0 && i < others_.size(); ++i)
+    descriptor = others_[i]->descriptor_here(base, bytes);
+  return descriptor;
 }
 
 void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint64_t owner) {
@@ -56,16 +63,27 @@ void MemorySpace::add_range(uint64_t base, uint64_t bytes, MemoryKind kind, uint
   insert(range);
 }
 
-void MemorySpace::set_open(uint64_t base, uint64_t bytes, bool open) {
+void MemorySpace::set_open_here(uint64_t base, uint64_t bytes, bool open) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = ranges_.lower_bound(base); it != ranges_.end() && it->first - base < bytes; ++it) {
     if (it->second.kind == MemoryKind::kVirtual) it->second.open = open;
   }
 }
 
-bool MemorySpace::remove_range(uint64_t base) {
+void MemorySpace::set_open(uint64_t base, uint64_t bytes, bool open) {
+  set_open_here(base, bytes, open);
+  for (MemorySpace* const each : others_) each->set_open_here(base, bytes, open);
+}
+
+bool MemorySpace::remove_here(uint64_t base) {
   std::lock_guard<std::mutex> lock(mutex_);
   return ranges_.erase(base) != 0;
+}
+
+bool MemorySpace::remove_range(uint64_t base) {
+  return remove_here(base) || std::any_of(others_.begin(), others_.end(), [&](MemorySpace* each) {
+           return each->remove_here(base);
+         });
 }
 
 std::optional<MemoryRange> MemorySpace::find_here(uint64_t address) const {
@@ -77,22 +95,6 @@ std::optional<MemoryRange> MemorySpace::find_here(uint64_t address) const {
   return range;
 }
 
-bool MemorySpace::covers_here(uint64_t address, uint64_t bytes) const {
-  if (address + bytes < address) return false;
-  const uint64_t end = address + bytes;
-  std::lock_guard<std::mutex> lock(mutex_);
-  while (address < end) {
-    auto next = ranges_.upper_bound(address);
-    if (next == ranges_.begin()) return false;
-    const MemoryRange& range = std::prev(next)->second;
-    if (address - range.base >= range.bytes || !range.open) return false;
-    address = range.base + range.bytes;
-    // Only mappings of the virtual memory family may be used across their borders.
-    if (address < end && range.kind != MemoryKind::kVirtual) return false;
-  }
-  return true;
-}
-
 std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
   std::optional<MemoryRange> found = find_here(address);
   for (size_t i = 0; !found.has_value() && i < others_.size(); ++i)
@@ -100,10 +102,18 @@ std::optional<MemoryRange> MemorySpace::find(uint64_t address) const {
   return found;
 }
 
+// Mappings of the virtual memory family may be used across their borders, also when the next one is
+// of another device; other ranges may not.
 bool MemorySpace::covers(uint64_t address, uint64_t bytes) const {
-  return covers_here(address, bytes) ||
-         std::any_of(others_.begin(), others_.end(),
-                     [&](const MemorySpace* each) { return each->covers_here(address, bytes); });
+  if (address + bytes < address) return false;
+  const uint64_t end = address + bytes;
+  while (address < end) {
+    const std::optional<MemoryRange> range = find(address);
+    if (!range.has_value() || !range->open) return false;
+    address = range->base + range->bytes;
+    if (address < end && range->kind != MemoryKind::kVirtual) return false;
+  }
+  return true;
 }
 
 bool MemorySpace::free(uint64_t address) {
@@ -125,6 +135,12 @@ bool MemorySpace::unregister_host(uint64_t address) {
 }
 
 bool MemorySpace::set_sync_memops(uint64_t address, bool on) {
+  return set_sync_memops_here(address, on) ||
+         std::any_of(others_.begin(), others_.end(),
+                     [&](MemorySpace* each) { return each->set_sync_memops_here(address, on); });
+}
+
+bool MemorySpace::set_sync_memops_here(uint64_t address, bool on) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto next = ranges_.upper_bound(address);
   if (next == ranges_.begin()) return false;

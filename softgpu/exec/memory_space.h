@@ -120,10 +120,13 @@ class MemorySpace {
   MemorySpace(DeviceSegment* segment, bool strict, int device)
       : segment_(segment), strict_(strict), device_(device) {}
   std::optional<MemoryRange> find_here(uint64_t address) const;
-  bool covers_here(uint64_t address, uint64_t bytes) const;
   bool free_here(uint64_t address);
   bool free_host_here(uint64_t address, MemoryKind kind);
   bool unregister_here(uint64_t address);
+  bool remove_here(uint64_t base);
+  void set_open_here(uint64_t base, uint64_t bytes, bool open);
+  int descriptor_here(uint64_t base, uint64_t bytes) const;
+  bool set_sync_memops_here(uint64_t address, bool on);
   uint64_t allocate_small(uint64_t bytes);
   uint64_t allocate_large(uint64_t bytes);
   uint64_t allocate_shared(uint64_t bytes);

@@ -24,8 +24,10 @@ uint64_t whole(uint64_t bytes) { return (bytes + kGranularity - 1) / kGranularit
 
 }  // namespace
 
-Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(DeviceSegment* segment) {
-  std::unique_ptr<PhysicalMemory> memory(new PhysicalMemory(segment));
+Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(DeviceSegment* segment,
+                                                               PhysicalMemory* first,
+                                                               int identity) {
+  std::unique_ptr<PhysicalMemory> memory(new PhysicalMemory(segment, first, identity));
   memory->file_.reset(::memfd_create("vgpu-device-memory", MFD_CLOEXEC));
   if (!memory->file_.valid()) return Status::from_errno(errno, "memfd_create");
   if (::ftruncate(memory->file_.get(), static_cast<off_t>(kCommonFileBytes)) < 0) {
@@ -57,15 +59,12 @@ std::optional<uint64_t> PhysicalMemory::allocate(uint64_t bytes) {
   return offset;
 }
 
-bool PhysicalMemory::release(uint64_t key) {
+bool PhysicalMemory::release(uint64_t key, uint64_t* name) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return release_locked(key);
-}
-
-bool PhysicalMemory::release_locked(uint64_t key) {
   const auto found = allocations_.find(key);
   if (found == allocations_.end() || --found->second.references != 0) return false;
   const Allocation& gone = found->second;
+  if (name != nullptr) *name = gone.name;
   if (gone.counted) segment_->release(gone.bytes);
   if (gone.in_common) give_place(key, gone.bytes);
   allocations_.erase(found);
@@ -108,18 +107,27 @@ void PhysicalMemory::set_name(uint64_t key, uint64_t name) {
 }
 
 std::optional<uint64_t> PhysicalMemory::retain(uint64_t address) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_ != this) return addresses_->retain(address);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   const PhysicalMapping* const mapping = mapping_at(address);
   if (mapping == nullptr) return std::nullopt;
-  Allocation& allocation = allocations_[mapping->key];
+  std::lock_guard<std::mutex> owner(mapping->memory->mutex_);
+  Allocation& allocation = mapping->memory->allocations_[mapping->key];
   ++allocation.references;
   return allocation.name;
 }
 
-int PhysicalMemory::protection_at(uint64_t address) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+int PhysicalMemory::PhysicalMapping::protection() const {
+  int all = PROT_NONE;
+  for (const uint8_t each : access) all |= each;
+  return all;
+}
+
+int PhysicalMemory::protection_at(uint64_t address, int device) const {
+  if (addresses_ != this) return addresses_->protection_at(address, device);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   const PhysicalMapping* const mapping = mapping_at(address);
-  return mapping == nullptr ? -1 : mapping->protection;
+  return mapping == nullptr ? -1 : mapping->access[static_cast<size_t>(device)];
 }
 
 uint64_t PhysicalMemory::reserve_addresses(uint64_t bytes, uint64_t alignment, uint64_t hint) {
@@ -135,13 +143,14 @@ uint64_t PhysicalMemory::reserve_addresses(uint64_t bytes, uint64_t alignment, u
     const uint64_t tail = wide + alignment - address;
     if (tail != 0) ::munmap(pointer(address + bytes), tail);
   }
-  std::lock_guard<std::mutex> lock(mutex_);
-  reservations_[address] = asked;
+  std::lock_guard<std::mutex> lock(addresses_->address_mutex_);
+  addresses_->reservations_[address] = asked;
   return address;
 }
 
 bool PhysicalMemory::free_addresses(uint64_t address, uint64_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_ != this) return addresses_->free_addresses(address, bytes);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   const auto found = reservations_.find(address);
   if (found == reservations_.end() || found->second != bytes) return false;
   const auto mapped = mappings_.lower_bound(address);
@@ -152,7 +161,8 @@ bool PhysicalMemory::free_addresses(uint64_t address, uint64_t bytes) {
 }
 
 bool PhysicalMemory::reservation_of(uint64_t address, uint64_t* base, uint64_t* bytes) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_ != this) return addresses_->reservation_of(address, base, bytes);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   const auto next = reservations_.upper_bound(address);
   if (next == reservations_.begin()) return false;
   const auto& [start, size] = *std::prev(next);
@@ -163,9 +173,12 @@ bool PhysicalMemory::reservation_of(uint64_t address, uint64_t* base, uint64_t* 
 }
 
 uint64_t PhysicalMemory::name_at(uint64_t address) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_ != this) return addresses_->name_at(address);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   const PhysicalMapping* const mapping = mapping_at(address);
-  return mapping == nullptr ? 0 : allocations_.at(mapping->key).name;
+  if (mapping == nullptr) return 0;
+  std::lock_guard<std::mutex> owner(mapping->memory->mutex_);
+  return mapping->memory->allocations_.at(mapping->key).name;
 }
 
 bool PhysicalMemory::inside_reservation(uint64_t address, uint64_t bytes) const {
@@ -186,45 +199,65 @@ bool PhysicalMemory::exactly_mapped(uint64_t address, uint64_t bytes) const {
   return false;
 }
 
-bool PhysicalMemory::map(uint64_t address, uint64_t bytes, uint64_t key) {
+// A mapping of a whole allocation begins to use it.
+bool PhysicalMemory::refer(uint64_t key, uint64_t bytes, int* file, uint64_t* offset) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto allocation = allocations_.find(key);
   if (allocation == allocations_.end() || allocation->second.bytes != bytes) return false;
+  ++allocation->second.references;
+  const bool own = allocation->second.own.valid();
+  *file = own ? allocation->second.own.get() : file_.get();
+  *offset = own ? 0 : key;
+  return true;
+}
+
+bool PhysicalMemory::map(uint64_t address, uint64_t bytes, uint64_t key) {
+  return addresses_->map_here(address, bytes, key, this);
+}
+
+bool PhysicalMemory::map_here(uint64_t address, uint64_t bytes, uint64_t key,
+                              PhysicalMemory* memory) {
+  std::lock_guard<std::mutex> lock(address_mutex_);
   if (!inside_reservation(address, bytes)) return false;
   const auto next = mappings_.lower_bound(address);
   if (next != mappings_.end() && next->first < address + bytes) return false;
   if (mapping_at(address) != nullptr) return false;
-  const bool own = allocation->second.own.valid();
-  if (::mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
-             own ? allocation->second.own.get() : file_.get(),
-             own ? 0 : static_cast<off_t>(key)) == MAP_FAILED) {
+  int file = -1;
+  uint64_t offset = 0;
+  if (!memory->refer(key, bytes, &file, &offset)) return false;
+  if (::mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
+    memory->release(key);
     return false;
   }
-  ++allocation->second.references;
-  mappings_[address] = {bytes, key, PROT_NONE};
+  mappings_[address] = {bytes, key, memory, {}};
   return true;
 }
 
 bool PhysicalMemory::unmap(uint64_t address, uint64_t bytes, std::vector<uint64_t>* gone) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_ != this) return addresses_->unmap(address, bytes, gone);
+  std::lock_guard<std::mutex> lock(address_mutex_);
   if (!exactly_mapped(address, bytes)) return false;
   ::mmap(pointer(address), bytes, PROT_NONE, kEmptyFlags | MAP_FIXED, -1, 0);
   auto it = mappings_.find(address);
   while (it != mappings_.end() && it->first < address + bytes) {
-    const uint64_t key = it->second.key, name = allocations_[key].name;
-    if (release_locked(key) && gone != nullptr) gone->push_back(name);
+    uint64_t name = 0;
+    if (it->second.memory->release(it->second.key, &name) && gone != nullptr) gone->push_back(name);
     it = mappings_.erase(it);
   }
   return true;
 }
 
-bool PhysicalMemory::protect(uint64_t address, uint64_t bytes, int protection) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!exactly_mapped(address, bytes) || ::mprotect(pointer(address), bytes, protection) != 0)
-    return false;
+bool PhysicalMemory::protect(uint64_t address, uint64_t bytes, int protection, int device) {
+  if (addresses_ != this) return addresses_->protect(address, bytes, protection, device);
+  std::lock_guard<std::mutex> lock(address_mutex_);
+  if (!exactly_mapped(address, bytes)) return false;
   for (auto it = mappings_.find(address); it != mappings_.end() && it->first < address + bytes;
-       ++it)
-    it->second.protection = protection;
+       ++it) {
+    it->second.access[static_cast<size_t>(device)] = static_cast<uint8_t>(protection);
+    if (::mprotect(pointer(it->first), it->second.bytes, it->second.protection()) != 0)
+      return false;
+  }
   return true;
 }
 

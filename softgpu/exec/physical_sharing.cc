@@ -10,14 +10,15 @@ namespace vgpu::softgpu {
 
 // From its place in the common file, under all that is mapped of it.
 bool PhysicalMemory::move_to_own_file(uint64_t key, Allocation* allocation) {
-  Result<UniqueFd> file = make_shared_pages(allocation->bytes);
+  Result<UniqueFd> file = make_shared_pages(allocation->bytes, nullptr, identity_);
   if (!file.ok()) return false;
   void* const source = ::mmap(nullptr, allocation->bytes, PROT_READ, MAP_SHARED, file_.get(),
                               static_cast<off_t>(key));
   if (source == MAP_FAILED) return false;
   std::vector<MovedMapping> mappings;
-  for (const auto& [address, mapping] : mappings_) {
-    if (mapping.key == key) mappings.push_back({address, mapping.protection});
+  for (const auto& [address, mapping] : addresses_->mappings_) {
+    if (mapping.memory == this && mapping.key == key)
+      mappings.push_back({address, mapping.protection()});
   }
   const bool moved = move_to_shared_pages(file->get(), reinterpret_cast<uint64_t>(source),
                                           allocation->bytes, mappings);
@@ -31,6 +32,7 @@ bool PhysicalMemory::move_to_own_file(uint64_t key, Allocation* allocation) {
 }
 
 int PhysicalMemory::export_file(uint64_t key) {
+  std::lock_guard<std::mutex> addresses(addresses_->address_mutex_);
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = allocations_.find(key);
   if (found == allocations_.end()) return -1;
@@ -39,8 +41,9 @@ int PhysicalMemory::export_file(uint64_t key) {
 }
 
 std::optional<uint64_t> PhysicalMemory::import_file(int file) {
-  const uint64_t bytes = shared_pages_bytes(file);
-  if (bytes == 0 || bytes % kGranularity != 0) return std::nullopt;
+  int identity = 0;
+  const uint64_t bytes = shared_pages_bytes(file, nullptr, &identity);
+  if (identity != identity_ || bytes == 0 || bytes % kGranularity != 0) return std::nullopt;
   UniqueFd own(::fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (!own.valid()) return std::nullopt;
   std::lock_guard<std::mutex> lock(mutex_);

@@ -25,6 +25,7 @@ struct Trailer {
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
   PagesSecret secret;
+  int64_t identity = 0;
 };
 
 bool write_all(int file, uint64_t from, uint64_t bytes, uint64_t offset) {
@@ -41,11 +42,12 @@ bool write_all(int file, uint64_t from, uint64_t bytes, uint64_t offset) {
 
 }  // namespace
 
-Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret) {
+Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret, int identity) {
   UniqueFd file(::memfd_create("vgpu-shared-device-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return Status::from_errno(errno, "memfd_create");
   Trailer trailer;
   trailer.bytes = bytes;
+  trailer.identity = identity;
   if (::getrandom(&trailer.secret, sizeof(trailer.secret), 0) != sizeof(trailer.secret))
     return Status::from_errno(errno, "getrandom");
   if (secret != nullptr) *secret = trailer.secret;
@@ -57,7 +59,7 @@ Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret) {
   return file;
 }
 
-uint64_t shared_pages_bytes(int file, PagesSecret* secret) {
+uint64_t shared_pages_bytes(int file, PagesSecret* secret, int* identity) {
   const int seals = ::fcntl(file, F_GET_SEALS);
   struct stat status {};
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(file, &status) != 0) return 0;
@@ -69,6 +71,7 @@ uint64_t shared_pages_bytes(int file, PagesSecret* secret) {
     return 0;
   }
   if (secret != nullptr) *secret = trailer.secret;
+  if (identity != nullptr) *identity = static_cast<int>(trailer.identity);
   return trailer.magic == kMagic && trailer.bytes == size - kPage ? trailer.bytes : 0;
 }
 

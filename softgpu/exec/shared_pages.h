@@ -18,10 +18,10 @@ struct PagesSecret {
 };
 
 // A sealed memory file of `bytes` (whole pages), zeroed, and a page behind them which says what it
-// is.
-Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret = nullptr);
+// is, and of the device of which identity.
+Result<UniqueFd> make_shared_pages(uint64_t bytes, PagesSecret* secret = nullptr, int identity = 0);
 // How many bytes a file of make_shared_pages() has, this process' or another's; 0: it is none.
-uint64_t shared_pages_bytes(int file, PagesSecret* secret = nullptr);
+uint64_t shared_pages_bytes(int file, PagesSecret* secret = nullptr, int* identity = nullptr);
 
 // Memory that is mapped at `address`, and may be accessed so (as for mprotect).
 struct MovedMapping {

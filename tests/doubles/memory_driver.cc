@@ -18,7 +18,7 @@
 
 // Work is done at once, but a stream stays busy for MEMORY_DRIVER_BUSY_MS after each piece, so that
 // whoever waits really waits. MEMORY_DRIVER_NOVMM=1: no virtual memory management.
-// MEMORY_DRIVER_VERSION: what it says its version is.
+// MEMORY_DRIVER_VERSION: what it says its version is. MEMORY_DRIVER_DEVICES: how many it has.
 
 namespace {
 
@@ -46,7 +46,8 @@ struct FakeEvent {
   std::atomic<uint64_t> ready_at{0};
 };
 FakeStream legacy_stream;
-int context_storage;
+constexpr int kDevicesMax = 4;
+int context_storage[kDevicesMax];
 thread_local CUcontext current_context = nullptr;
 
 FakeStream* stream_of(CUstream stream) {
@@ -70,8 +71,13 @@ EXPORT CUresult cuDriverGetVersion(int* version) {
   const char* text = std::getenv("MEMORY_DRIVER_VERSION");
   return *version = text == nullptr ? 13000 : std::atoi(text), CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetCount(int* count) { return *count = 1, CUDA_SUCCESS; }
-EXPORT CUresult cuDeviceGet(CUdevice* device, int) { return *device = 0, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetCount(int* count) {
+  const char* text = std::getenv("MEMORY_DRIVER_DEVICES");
+  return *count = text == nullptr ? 1 : std::atoi(text), CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  return *device = ordinal, CUDA_SUCCESS;
+}
 EXPORT CUresult cuDeviceGetName(char* name, int bytes, CUdevice) {
   std::snprintf(name, static_cast<size_t>(bytes), "Memory test device");
   return CUDA_SUCCESS;
@@ -96,18 +102,21 @@ EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, C
   *value = vmm ? std::getenv("MEMORY_DRIVER_NOVMM") == nullptr : array_limit ? 16384 : 1;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice) {
-  std::memset(uuid, 7, sizeof(*uuid));
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+  std::memset(uuid, 7 + device, sizeof(*uuid));
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetPCIBusId(char* text, int bytes, CUdevice) {
-  std::snprintf(text, static_cast<size_t>(bytes), "0000:07:00.0");
+EXPORT CUresult cuDeviceGetPCIBusId(char* text, int bytes, CUdevice device) {
+  std::snprintf(text, static_cast<size_t>(bytes), "0000:%02X:00.0", 7 + device);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  *context = reinterpret_cast<CUcontext>(&context_storage);
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = reinterpret_cast<CUcontext>(&context_storage[device]);
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+EXPORT CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { return CUDA_SUCCESS; }
+EXPORT CUresult cuCtxDisablePeerAccess(CUcontext) { return CUDA_SUCCESS; }
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return current_context = context, CUDA_SUCCESS;
 }
@@ -233,6 +242,11 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, C
   return worked(s);
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
+  std::memmove(pointer(to), pointer(from), bytes);
+  return worked(s);
+}
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext,
+                                  size_t bytes, CUstream s) {
   std::memmove(pointer(to), pointer(from), bytes);
   return worked(s);
 }

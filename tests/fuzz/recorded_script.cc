@@ -70,8 +70,8 @@ class Player {
     if (!patient_ || body.size() < sizeof(args)) return;
     std::memcpy(&args, body.data(), sizeof(args));
     mapped_bytes_ += args.bytes;
-    patient_ = channel_->semaphores().wait(protocol::Semaphore::kBackedCredit, mapped_bytes_,
-                                           answer_ns_) == protocol::WaitResult::kReady;
+    patient_ = channel_->semaphores().wait_for_credit(args.device, mapped_bytes_, answer_ns_) ==
+               protocol::WaitResult::kReady;
   }
   void wait(uint32_t slot) {
     protocol::Reply reply;

@@ -3,6 +3,7 @@
 #include "tests/fuzz/session_script.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -133,11 +134,13 @@ ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8
                                 int64_t answer_ns) {
   ScriptResult result;
   const bool recorded = !input.empty() && input[0] == kRecordedScript;
-  auto device = server::Device::open(driver);
-  if (!device.ok()) return result;
-  device->reserve_ahead();
+  setenv("MEMORY_DRIVER_DEVICES", "2", 1);  // what sessions are recorded with
+  auto devices = server::Devices::open(driver);
+  if (!devices.ok()) return result;
+  devices->reserve_ahead();
   const uint64_t quota = (recorded ? 1024 : 64) * kMiB;  // as much as recorded-oom took
-  protocol::HelloReply reply = server::make_reply(&*device, test_hello(), quota, 1, "test");
+  if (!devices->grant_all(quota).ok()) return result;
+  protocol::HelloReply reply = server::make_reply(&*devices, test_hello(), 1, "test");
   if (!recorded) {
     reply.sizes = {protocol::kRingBytesMin, protocol::kSlabBytesMin, protocol::kSlabBytesMin};
   }
@@ -154,7 +157,7 @@ ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8
     write_script(guest_channel->get(), reply.device_range.base, input, &result);
     (*worker)->mark_dead();  // the session ends when it has read all that was published
   }
-  result.malformed = server::serve_guest(driver, &*device, reply, worker->get(), nullptr) ==
+  result.malformed = server::serve_guest(driver, &*devices, reply, worker->get(), nullptr) ==
                      server::SessionEnd::kMalformed;
   (*guest_channel)->mark_dead();
   if (writer.joinable()) writer.join();

@@ -24,6 +24,10 @@ class Sharing : public ::testing::Test {
     protocol::Attachment attachment;
     std::unique_ptr<Guest> guest;
     uint64_t base() const { return attachment.reply.device_range.base; }
+    // Addresses where it may map memory of others.
+    uint64_t reserved() const {
+      return protocol::range_to_reserve(attachment.reply.device_range).base;
+    }
   };
 
   void SetUp() override {
@@ -80,7 +84,7 @@ TEST_F(Sharing, AnotherSessionOfTheUserHasTheMemory) {
   first->guest->write_inline(first->base() + 2 * kMiB, "from the first");
   ASSERT_EQ(first->guest->synchronize(), 0);
   ASSERT_EQ(fetch(second.get(), share(first.get())), CUDA_SUCCESS);
-  const uint64_t there = second->base() + (uint64_t{1} << 40);
+  const uint64_t there = second->reserved();
   ASSERT_EQ(map(second.get(), there), CUDA_SUCCESS);
   EXPECT_EQ(second->guest->read(there + 2 * kMiB, 14), "from the first");
   second->guest->write_inline(there, "back");
@@ -129,7 +133,7 @@ TEST_F(Sharing, ForgedAndRevokedNamesOpenNothing) {
   first->guest->post(Op::kMemUnshare, args);
   ASSERT_EQ(first->guest->synchronize(), 0);
   EXPECT_EQ(fetch(second.get(), name, 8), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(map(second.get(), second->base() + (uint64_t{1} << 40), 7), CUDA_SUCCESS)
+  EXPECT_EQ(map(second.get(), second->reserved(), 7), CUDA_SUCCESS)
       << "what was fetched before stays";
 }
 
@@ -150,7 +154,7 @@ TEST_F(Sharing, MappedMemoryCountsForBoth) {
   ASSERT_EQ(first->guest->map(first->base(), 40 * kMiB), 0);
   ASSERT_EQ(second->guest->map(second->base(), 40 * kMiB), 0);
   ASSERT_EQ(fetch(second.get(), share(first.get(), 40 * kMiB)), CUDA_SUCCESS);
-  EXPECT_EQ(map(second.get(), second->base() + (uint64_t{1} << 40)), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(map(second.get(), second->reserved()), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(second->guest->synchronize(), 0);
 }
 
@@ -173,7 +177,7 @@ TEST_F(Sharing, MemoryOutlivesItsSession) {
   first->guest->write_inline(first->base(), "still here");
   ASSERT_EQ(first->guest->synchronize(), 0);
   ASSERT_EQ(fetch(second.get(), share(first.get())), CUDA_SUCCESS);
-  const uint64_t there = second->base() + (uint64_t{1} << 40);
+  const uint64_t there = second->reserved();
   ASSERT_EQ(map(second.get(), there), CUDA_SUCCESS);
   first.reset();
   EXPECT_TRUE(eventually([&] { return server_.info()->guests.size() == 1; }));

@@ -30,8 +30,12 @@ CLI::App* add_run(CLI::App* app, CommandLine* line) {
   CLI::App* run = app->add_subcommand("run", "Run a CUDA program as a guest of a vGPU server");
   run->footer(kRunExamples);
   add_server(run, &line->run.server);
-  run->add_option("--mem", line->run.memory, "Device memory of this guest: 512M, 4G")
+  run->add_option("--mem", line->run.memory,
+                  "Device memory of this guest, on each of its devices: 512M, 4G")
       ->check(CLI::Validator(check_size, "SIZE"));
+  run->add_option("--devices", line->run.devices,
+                  "Which of the server's devices: numbers of vgpu info or GPU-uuid, with commas "
+                  "between (default: as the server is set up)");
   run->add_option("--name", line->run.name, "Name that vgpu info shows for this guest");
   run->add_option("--stats", line->run.stats,
                   "Print counts at exit as JSON to stderr, or write them: --stats=FILE");
@@ -112,7 +116,8 @@ struct RunArguments {
 };
 
 RunArguments split_run(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--name", "--profile"};
+  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--devices", "--name",
+                                                    "--profile"};
   RunArguments split;
   size_t at = 0;
   for (; at < arguments.size() && arguments[at].starts_with('-'); ++at) {

@@ -82,6 +82,7 @@ Environment guest_environment(Environment base, const GuestSettings& settings,
   if (!settings.memory.empty()) base["VGPU_MEM"] = settings.memory;
   if (!settings.name.empty()) base["VGPU_NAME"] = settings.name;
   if (!settings.stats.empty()) base["VGPU_STATS"] = settings.stats;
+  if (!settings.devices.empty()) base["VGPU_DEVICES"] = settings.devices;
   return base;
 }
 

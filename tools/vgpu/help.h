@@ -23,6 +23,7 @@ inline constexpr char kRunExamples[] =
     "Examples:\n"
     "  vgpu run -- ./vecadd                      at the default server\n"
     "  vgpu run --mem 2G --name alice -- python3 train.py\n"
+    "  vgpu run --devices 1,0 -- ./vecadd        two of the server's devices, in this order\n"
     "  vgpu run --server unix:/tmp/g.sock -- ./vecadd\n"
     "  vgpu run --stats=/tmp/counts.json -- ./vecadd\n"
     "  vgpu run --direct -- ./vecadd             on the software GPU, without a server\n"

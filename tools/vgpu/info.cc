@@ -28,12 +28,24 @@ int complain(const ServerAnswer& answer) {
 std::string devices_text(const protocol::InfoReply& info) {
   if (info.devices.empty()) return "  no devices yet: the first worker is still starting\n";
   using Align = Table::Align;
-  Table table({{"device", Align::kLeft}, {"memory"}, {"granted"}, {"free to grant"}});
-  for (const protocol::DeviceUse& device : info.devices) {
-    table.add({device.name, bytes_text(device.memory_bytes), bytes_text(device.granted_bytes),
-               bytes_text(free_bytes(device))});
+  Table table({{"number"},
+               {"device", Align::kLeft},
+               {"PCI address", Align::kLeft},
+               {"memory"},
+               {"granted"},
+               {"free to grant"}});
+  for (size_t i = 0; i < info.devices.size(); ++i) {
+    const protocol::DeviceUse& device = info.devices[i];
+    table.add({std::to_string(i), device.name, device.pci_bus_id, bytes_text(device.memory_bytes),
+               bytes_text(device.granted_bytes), bytes_text(free_bytes(device))});
   }
   return table.text();
+}
+
+std::string numbers_text(const std::vector<uint8_t>& numbers) {
+  std::string text;
+  for (const unsigned each : numbers) text += (text.empty() ? "" : ",") + std::to_string(each);
+  return text;
 }
 
 std::string guests_text(const protocol::InfoReply& info) {
@@ -43,13 +55,14 @@ std::string guests_text(const protocol::InfoReply& info) {
                {"pid"},
                {"program", Align::kLeft},
                {"name", Align::kLeft},
+               {"devices", Align::kLeft},
                {"memory used"},
                {"granted"},
                {"age"}});
   for (const protocol::GuestInfo& guest : info.guests) {
     table.add({std::to_string(guest.session), std::to_string(guest.pid), guest.executable,
-               guest.label, bytes_text(guest.used_bytes), bytes_text(guest.granted_bytes),
-               age_text(guest.uptime_ms)});
+               guest.label, numbers_text(guest.devices), bytes_text(guest.used_bytes),
+               bytes_text(guest.granted_bytes), age_text(guest.uptime_ms)});
   }
   return table.text();
 }
@@ -87,6 +100,8 @@ std::string info_json(const ServerAnswer& answer) {
   json["devices"] = nlohmann::ordered_json::array();
   for (const protocol::DeviceUse& device : info.devices) {
     json["devices"].push_back({{"name", device.name},
+                               {"uuid", device.uuid},
+                               {"pci_bus_id", device.pci_bus_id},
                                {"memory_bytes", device.memory_bytes},
                                {"granted_bytes", device.granted_bytes},
                                {"free_bytes", free_bytes(device)}});
@@ -97,6 +112,7 @@ std::string info_json(const ServerAnswer& answer) {
                               {"pid", guest.pid},
                               {"program", guest.executable},
                               {"name", guest.label},
+                              {"devices", guest.devices},
                               {"granted_bytes", guest.granted_bytes},
                               {"used_bytes", guest.used_bytes},
                               {"uptime_ms", guest.uptime_ms}});

@@ -83,6 +83,10 @@ int run_program(const RunOptions& options) {
   if (const std::string obstacle = preload_obstacle(file); !obstacle.empty()) {
     return complain(kExitNotExecutable, file + " " + obstacle, "");
   }
+  if (options.direct && !options.devices.empty()) {
+    return complain(kExitOwnFailure, "--devices chooses among a server's devices",
+                    "with --direct set VGPU_SOFTGPU_DEVICES and CUDA_VISIBLE_DEVICES instead");
+  }
   if (options.direct) {
     Environment environment = direct_environment(current_environment(), places);
     if (!options.profile.empty())
@@ -96,6 +100,7 @@ int run_program(const RunOptions& options) {
   }
   if (!options.memory.empty()) settings.memory = std::to_string(*parse_size(options.memory));
   settings.name = options.name;
+  settings.devices = options.devices;
   settings.stats = options.stats == "1" ? "1" : absolute_path(options.stats);
   if (options.stats.empty()) settings.stats.clear();
   return execute(file, options, guest_environment(current_environment(), settings, places));

@@ -16,6 +16,7 @@ inline constexpr int kExitNotFound = 127;
 struct RunOptions {
   std::string server;  // empty: VGPU_SERVER or the default place
   std::string memory;  // a size as the user gave it
+  std::string devices;
   std::string name;
   std::string stats;    // empty: none; "1": stderr; else a file
   std::string profile;  // empty: none; else a file; only with `direct`

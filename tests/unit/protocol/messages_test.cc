@@ -17,6 +17,8 @@ Hello sample_hello() {
   hello.device_ranges = {{uint64_t{1} << 45, uint64_t{1} << 43}, {uint64_t{7} << 43, 1 << 21}};
   hello.flags = kHelloForwardAllocator;
   hello.shim_version = "0.1";
+  hello.devices = "1,0";
+  hello.visible_devices = "GPU-0a";
   return hello;
 }
 
@@ -38,6 +40,7 @@ HelloReply sample_reply() {
   device.attributes = {0, 1024, -1};
   device.limits = {1024, uint64_t{1} << 40};
   device.memory_bytes = 1 << 30;
+  device.peers = {0, kPeerFactUnknown, 1};
   reply.devices = {device};
   return reply;
 }
@@ -65,6 +68,8 @@ TEST(Messages, HelloSurvives) {
   EXPECT_EQ(hello.flags, kHelloForwardAllocator);
   EXPECT_EQ(hello.memory_bytes, sample_hello().memory_bytes);
   EXPECT_EQ(hello.label, "blue??[31m");  // fit for a log
+  EXPECT_EQ(hello.devices, "1,0");
+  EXPECT_EQ(hello.visible_devices, "GPU-0a");
 }
 
 TEST(Messages, ReplySurvives) {
@@ -73,6 +78,7 @@ TEST(Messages, ReplySurvives) {
   EXPECT_EQ(reply.devices[0].uuid, sample_reply().devices[0].uuid);
   EXPECT_EQ(reply.devices[0].attributes, sample_reply().devices[0].attributes);
   EXPECT_EQ(reply.devices[0].limits, sample_reply().devices[0].limits);
+  EXPECT_EQ(reply.devices[0].peers, sample_reply().devices[0].peers);
   EXPECT_EQ(reply.device_range, sample_reply().device_range);
   EXPECT_EQ(reply.host_range, sample_reply().host_range);
   EXPECT_EQ(reply.session, 77u);
@@ -82,9 +88,10 @@ TEST(Messages, ReplySurvives) {
 TEST(Messages, AdminSurvives) {
   InfoReply info;
   info.driver = "soft";
-  info.devices = {{"d", 10, 5}};
+  info.devices = {{"d", 10, 5, "GPU-1", "0000:01:00.0"}};
   for (int i = 0; i < 300; ++i) {
-    info.guests.push_back({uint64_t(i), i, std::string(255, 'e'), std::string(255, 'l'), 1, 2, 3});
+    info.guests.push_back({uint64_t(i), i, std::string(255, 'e'), std::string(255, 'l'), 1, 2, 3,
+                           std::vector<uint8_t>(kDevicesMax, 4)});
   }
   EXPECT_LE(encode_message(info).size(), kControlMessageBytesMax);
   info.driver_path = "/l/libcuda.so.1";
@@ -95,6 +102,9 @@ TEST(Messages, AdminSurvives) {
   EXPECT_EQ(got.guests.size(), kGuestsListedMax);
   EXPECT_EQ(got.guests[7].pid, 7);
   EXPECT_EQ(got.devices[0].granted_bytes, 5u);
+  EXPECT_EQ(got.devices[0].uuid, "GPU-1");
+  EXPECT_EQ(got.devices[0].pci_bus_id, "0000:01:00.0");
+  EXPECT_EQ(got.guests[7].devices, std::vector<uint8_t>(kDevicesMax, 4));
   EXPECT_TRUE(round_trip(StopRequest{true}).force);
   EXPECT_EQ(round_trip(StopReply{3}).guests_left, 3u);
   EXPECT_EQ(round_trip(Refusal{2, "no"}).code, 2);
@@ -105,6 +115,7 @@ TEST(Messages, LargestReplyFits) {
   HelloReply reply = sample_reply();
   reply.devices[0].attributes.assign(kDeviceAttributesMax, 7);
   reply.devices[0].limits.assign(16, 7);
+  reply.devices[0].peers.assign(kDevicesMax * kPeerFacts, 7);
   reply.devices.assign(kDevicesMax, reply.devices[0]);
   EXPECT_LE(encode_message(reply).size(), kControlMessageBytesMax);
   EXPECT_EQ(round_trip(reply).devices.size(), kDevicesMax);
@@ -168,6 +179,12 @@ TEST(Messages, RangesAreChecked) {
   reply = sample_reply();
   reply.memory_bytes = 0;
   EXPECT_TRUE(refused(reply));
+  reply = sample_reply();
+  reply.devices[0].peers.assign(kDevicesMax * kPeerFacts + 1, 0);
+  EXPECT_TRUE(refused(reply));
+  InfoReply info;
+  info.guests.push_back({1, 1, "e", "l", 1, 2, 3, std::vector<uint8_t>(kDevicesMax + 1, 0)});
+  EXPECT_TRUE(refused(info));
   EXPECT_TRUE(refused(Refusal{0, "success is no refusal"}));
   EXPECT_TRUE(refused(Refusal{-1, ""}));
 }

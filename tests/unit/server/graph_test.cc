@@ -25,18 +25,19 @@ class GraphSessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(load_driver_table(MEMORY_DRIVER, &driver_), nullptr);
-    auto opened = Device::open(&driver_);
+    auto opened = Devices::open(&driver_);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
-    device_ = std::make_unique<Device>(std::move(*opened));
-    device_->reserve_ahead();
-    hello_ = make_reply(device_.get(), testing::test_hello(), 64u << 20, 1, "test");
+    devices_ = std::make_unique<Devices>(std::move(*opened));
+    devices_->reserve_ahead();
+    ASSERT_TRUE(devices_->grant_all(64u << 20).ok());
+    hello_ = make_reply(devices_.get(), testing::test_hello(), 1, "test");
     auto pair = protocol::make_loop(hello_.sizes);
     ASSERT_TRUE(pair.ok());
     worker_ = std::move(protocol::WorkerChannel::create(std::move(pair->worker)).value());
     channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
     guest_ = std::make_unique<Guest>(channel_.get());
     thread_ = std::thread(
-        [this] { end_ = serve_guest(&driver_, device_.get(), hello_, worker_.get(), &used_); });
+        [this] { end_ = serve_guest(&driver_, devices_.get(), hello_, worker_.get(), used_); });
     guest_->enter_context();
     memory_ = guest_->allocate(hello_, 4u << 20);
     ASSERT_NE(memory_, 0u);
@@ -104,13 +105,13 @@ class GraphSessionTest : public ::testing::Test {
   }
 
   DriverTable driver_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Devices> devices_;
   protocol::HelloReply hello_;
   uint64_t memory_ = 0, uploads_ = 0;
   std::unique_ptr<protocol::WorkerChannel> worker_;
   std::unique_ptr<protocol::GuestChannel> channel_;
   std::unique_ptr<Guest> guest_;
-  std::atomic<uint64_t> used_{0};
+  std::atomic<uint64_t> used_[protocol::kDevicesMax] = {};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::thread thread_;
 };

@@ -22,12 +22,12 @@ class SessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(load_driver_table(MEMORY_DRIVER, &driver_), nullptr);
-    auto opened = Device::open(&driver_);
+    auto opened = Devices::open(&driver_);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
-    device_ = std::make_unique<Device>(std::move(*opened));
-    device_->reserve_ahead();
-    protocol::HelloReply reply =
-        make_reply(device_.get(), testing::test_hello(), 256u << 20, 1, "test");
+    devices_ = std::make_unique<Devices>(std::move(*opened));
+    devices_->reserve_ahead();
+    ASSERT_TRUE(devices_->grant_all(256u << 20).ok());
+    protocol::HelloReply reply = make_reply(devices_.get(), testing::test_hello(), 1, "test");
     hello_ = reply;
     range_ = reply.device_range;
     auto pair = protocol::make_loop(reply.sizes);
@@ -36,7 +36,7 @@ class SessionTest : public ::testing::Test {
     guest_channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
     guest_ = std::make_unique<Guest>(guest_channel_.get());
     thread_ = std::thread([this, reply] {
-      end_ = serve_guest(&driver_, device_.get(), reply, worker_.get(), &used_);
+      end_ = serve_guest(&driver_, devices_.get(), reply, worker_.get(), used_);
     });
     guest_->enter_context();
   }
@@ -59,14 +59,14 @@ class SessionTest : public ::testing::Test {
   }
 
   DriverTable driver_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Devices> devices_;
   protocol::HelloReply hello_;
   protocol::AddressRange range_;
   uint64_t memory_ = 0;
   std::unique_ptr<protocol::WorkerChannel> worker_;
   std::unique_ptr<protocol::GuestChannel> guest_channel_;
   std::unique_ptr<Guest> guest_;
-  std::atomic<uint64_t> used_{0};
+  std::atomic<uint64_t> used_[protocol::kDevicesMax] = {};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::thread thread_;
 };
@@ -103,15 +103,15 @@ TEST_F(SlabSessionTest, CopiesThroughLentMemory) {
 
 TEST_F(SessionTest, CreditIsThereAtOnceAndEndsAtTheGrant) {
   if (range_.bytes == 0) GTEST_SKIP() << "no address range in this process (TSan)";
-  EXPECT_EQ(guest_channel_->semaphores().wait(protocol::Semaphore::kBackedCredit, kCreditAheadBytes,
-                                              int64_t{testing::kHangMs} * 1'000'000),
+  EXPECT_EQ(guest_channel_->semaphores().wait_for_credit(0, kCreditAheadBytes,
+                                                         int64_t{testing::kHangMs} * 1'000'000),
             protocol::WaitResult::kReady);
   wire::MemCreditArgs args;
   args.bytes = 257u << 20;
   EXPECT_EQ(guest_->call(Op::kMemCredit, args), CUDA_ERROR_OUT_OF_MEMORY);
   args.bytes = 256u << 20;
   EXPECT_EQ(guest_->call(Op::kMemCredit, args), 0);
-  EXPECT_EQ(used_.load(), 256u << 20);
+  EXPECT_EQ(used_[0].load(), 256u << 20);
 }
 
 TEST_F(SessionTest, WaitsAreAnsweredWhenTheDeviceIsDone) {
@@ -322,6 +322,12 @@ INSTANTIATE_TEST_SUITE_P(
                                         [](auto* a, uint64_t) { a->bytes = uint64_t{1} << 40; }),
         command<wire::PhysicalCreateArgs>(Op::kPhysicalCreate,
                                           [](auto* a, uint64_t) { a->handle = 64, a->bytes = 5; }),
+        command<wire::PhysicalCreateArgs>(Op::kPhysicalCreate,
+                                          [](auto* a, uint64_t) {
+                                            a->handle = 64;
+                                            a->bytes = 2u << 20;
+                                            a->device = 1;  // it has one
+                                          }),
         command<wire::PhysicalMapArgs>(Op::kPhysicalMap,
                                        [](auto* a, uint64_t base) {
                                          a->handle = 64;

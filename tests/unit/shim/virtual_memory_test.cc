@@ -72,6 +72,35 @@ TEST(VirtualMemoryTest, OnlyOpenMemoryIsFound) {
   EXPECT_EQ(memory.unreserve(address, 4 * kStep), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST(VirtualMemoryTest, MemoryOfSeveralDevices) {
+  VirtualMemory memory(kBase, 64 * kStep);
+  uint64_t address = 0;
+  ASSERT_EQ(memory.reserve(4 * kStep, 0, 0, &address), CUDA_SUCCESS);
+  const uint64_t first = memory.add(kStep, 0, 0), second = memory.add(kStep, 0, 1);
+  EXPECT_EQ(memory.created(0), kStep);
+  EXPECT_EQ(memory.created(1), kStep);
+  ASSERT_EQ(memory.map(address, kStep, first), CUDA_SUCCESS);
+  ASSERT_EQ(memory.map(address + kStep, kStep, second), CUDA_SUCCESS);
+  EXPECT_FALSE(memory.all_owners(address, 2 * kStep, [](int device) { return device == 0; }));
+  EXPECT_TRUE(memory.all_owners(address, kStep, [](int device) { return device == 0; }));
+  memory.set_access(address, kStep, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 0);
+  memory.set_access(address + kStep, kStep, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 1);
+  VirtualMemory::Found found;
+  ASSERT_TRUE(memory.find(address, &found));
+  EXPECT_EQ(found.bytes, kStep) << "no device may use both";
+  ASSERT_TRUE(memory.find(address + kStep, &found));
+  EXPECT_EQ(found.device, 1);
+  memory.set_access(address + kStep, kStep, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 0);
+  ASSERT_TRUE(memory.find(address, &found));
+  EXPECT_EQ(found.bytes, 2 * kStep);
+  VirtualPlace place;
+  ASSERT_TRUE(memory.look(address + kStep, &place));
+  EXPECT_EQ(place.device, 1);
+  EXPECT_EQ(place.flags[1], CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  EXPECT_EQ(place.flags[2], CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  EXPECT_EQ(memory.unmap(address, 2 * kStep).size(), 0U) << "the handles still hold them";
+}
+
 TEST(VirtualMemoryTest, MemoryOfOthersIsFoundWhereItIsToBeUsed) {
   VirtualMemory memory(kBase, 64 * kStep);
   const uint64_t address = memory.reserve_for_peer(2 * kStep);

@@ -56,6 +56,25 @@ TEST_F(PhysicalMemoryTest, TwoMappingsShowTheSameMemory) {
   EXPECT_EQ(word(base + 2 * kUnit + 64), 4711);
 }
 
+// Addresses are the process's: another device's memory is mapped where the first has reserved.
+TEST_F(PhysicalMemoryTest, DevicesShareAddressesAndNothingElse) {
+  const auto other = std::move(PhysicalMemory::create(segment_.get(), memory_.get())).value();
+  const uint64_t base = memory_->reserve_addresses(4 * kUnit, 0, 0);
+  const auto ours = memory_->allocate(kUnit), theirs = other->allocate(kUnit);
+  ASSERT_EQ(*ours, *theirs) << "each counts for itself";
+  ASSERT_TRUE(memory_->map(base, kUnit, *ours));
+  EXPECT_FALSE(other->map(base, kUnit, *theirs)) << "taken";
+  ASSERT_TRUE(other->map(base + kUnit, kUnit, *theirs));
+  ASSERT_TRUE(memory_->protect(base, 2 * kUnit, PROT_READ | PROT_WRITE, 0));
+  ASSERT_TRUE(memory_->protect(base, 2 * kUnit, PROT_NONE, 1)) << "of one device alone";
+  word(base) = 1;
+  word(base + kUnit) = 2;
+  EXPECT_EQ(word(base), 1);
+  EXPECT_TRUE(other->unmap(base, 2 * kUnit)) << "whoever's memory it is";
+  EXPECT_EQ(other->bytes_of(*theirs), kUnit) << "its handle still holds it";
+  EXPECT_TRUE(other->free_addresses(base, 4 * kUnit));
+}
+
 TEST_F(PhysicalMemoryTest, RefusesWhatDoesNotFit) {
   const uint64_t base = memory_->reserve_addresses(4 * kUnit, 0, 0);
   const auto offset = memory_->allocate(2 * kUnit);

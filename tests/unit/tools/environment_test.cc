@@ -21,13 +21,14 @@ Places some_places() {
 TEST(Environment, GuestLibraryComesFirstAndTheRestStays) {
   const Environment base = {{"LD_PRELOAD", "/x/libother.so"}, {"LD_LIBRARY_PATH", "/x:/y"}};
   Environment guest =
-      guest_environment(base, {"unix:/s", "1024", "alice", "/tmp/s.json"}, some_places());
+      guest_environment(base, {"unix:/s", "1024", "alice", "/tmp/s.json", "1,0"}, some_places());
   EXPECT_EQ(guest["LD_PRELOAD"], "/v/guest/libcuda.so.1:/x/libother.so");
   EXPECT_EQ(guest["LD_LIBRARY_PATH"], "/v/guest:/x:/y");
   EXPECT_EQ(guest["VGPU_SERVER"], "unix:/s");
   EXPECT_EQ(guest["VGPU_MEM"], "1024");
   EXPECT_EQ(guest["VGPU_NAME"], "alice");
   EXPECT_EQ(guest["VGPU_STATS"], "/tmp/s.json");
+  EXPECT_EQ(guest["VGPU_DEVICES"], "1,0");
 }
 
 TEST(Environment, WhatIsNotGivenStaysAsItWas) {

@@ -102,17 +102,20 @@ TEST_F(QueryTest, AnswerIsShownAsTextAndJson) {
   info.driver_path = "/l/libcuda.so.1";
   info.driver_reason = "there is no GPU";
   info.driver_version = 13000;
-  info.devices.push_back({"Software GPU", uint64_t{8} << 30, uint64_t{2} << 30});
-  info.guests.push_back({7, 4711, "vecadd", "alice", uint64_t{2} << 30, 1 << 20, 65'000});
+  info.devices.push_back(
+      {"Software GPU", uint64_t{8} << 30, uint64_t{2} << 30, "GPU-1", "0000:01:00.0"});
+  info.devices.push_back({"Another GPU", uint64_t{4} << 30, 0, "GPU-2", "0000:02:00.0"});
+  info.guests.push_back({7, 4711, "vecadd", "alice", uint64_t{2} << 30, 1 << 20, 65'000, {1, 0}});
   const ServerAnswer answer = answered_with(info);
   ASSERT_EQ(answer.state, ServerState::kAnswers);
   const std::string text = info_text(answer);
-  for (const char* part :
-       {"1.2", "soft", "/l/libcuda.so.1", "because: there is no GPU", "CUDA 13.0", "Software GPU",
-        "6 GiB", "4711", "vecadd", "alice", "1 MiB", "65 s"}) {
+  for (const char* part : {"1.2", "soft", "/l/libcuda.so.1", "because: there is no GPU",
+                           "CUDA 13.0", "Software GPU", "6 GiB", "4711", "vecadd", "alice", "1 MiB",
+                           "65 s", "Another GPU", "0000:02:00.0", "1,0"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(info_json(answer), HasSubstr("\"free_bytes\": 6442450944"));
+  EXPECT_THAT(info_json(answer), HasSubstr("\"uuid\": \"GPU-2\""));
 }
 
 }  // namespace
