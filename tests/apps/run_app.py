@@ -72,8 +72,9 @@ def run_direct(build, command):
 class Server:
     """A vgpud of one's own in a temporary folder."""
 
-    def __init__(self, build):
+    def __init__(self, build, *options):
         self.build = build
+        self.options = list(options)
         self.folder = tempfile.TemporaryDirectory(prefix="vgpu-app-")
         self.socket = pathlib.Path(self.folder.name) / "vgpud.sock"
         self.address = f"unix:{self.socket}"
@@ -81,7 +82,8 @@ class Server:
     def __enter__(self):
         self.log = open(pathlib.Path(self.folder.name) / "vgpud.log", "w+b")
         self.process = subprocess.Popen(
-            [str(self.build / "bin/vgpud"), "--listen", self.address, "--driver", "soft"],
+            [str(self.build / "bin/vgpud"), "--listen", self.address, "--driver", "soft",
+             *self.options],
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             env=environment(self.build), start_new_session=True)
         limit = time.monotonic() + START_SECONDS_MAX

@@ -170,6 +170,7 @@ std::span<const Family> families() {
       {"vmm", kVmmRows},
       {"ipc", kIpcRows},
       {"link", kLinkRows},
+      {"peer", kPeerRows},
   };
   return kAll;
 }

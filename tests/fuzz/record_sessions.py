@@ -21,7 +21,8 @@ import run_app  # pylint: disable=import-error,wrong-import-position
 
 APPS = ["vecadd", "matmul", "reduce", "histogram", "streams", "devprop", "fault", "oom",
         "many_threads", "driver_errors", "driver_ptx", "big_copy", "callbacks", "pools",
-        "managed", "pitched", "surfaces", "services"]
+        "managed", "pitched", "surfaces", "services", "each_device"]
+DEVICES = "2"  # as session_script.cc has
 # Tests of the conformance suite, which finds the preloaded guest library as a machine's own driver.
 TESTS = {
     "graph_work": "GraphExecTest.ChainRunsInOrder"
@@ -69,6 +70,7 @@ def main():
     build = arguments.build.resolve()
     recorder = build / "lib/fuzz/libsession_recorder.so"
     arguments.into.mkdir(parents=True, exist_ok=True)
+    os.environ["VGPU_SOFTGPU_DEVICES"] = DEVICES
     with run_app.Server(build) as server:
         commands = {app: [build / "tests/apps" / app] for app in APPS}
         for name, tests in TESTS.items():

@@ -23,7 +23,8 @@ struct Folder {
 TEST(VgpudOptions, HelpTeaches) {
   const Finished help = run_program({VGPUD, "--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"--listen", "--driver", "--memory-default", "Examples", "Signals"}) {
+  for (const char* word : {"--listen", "--driver", "--devices", "--guest-devices",
+                           "--memory-default", "Examples", "Signals"}) {
     EXPECT_NE(help.output.find(word), std::string::npos) << word;
   }
 }
@@ -36,6 +37,8 @@ TEST(VgpudOptions, WrongValuesAreNamed) {
                                                         {"--log-level", "loud"},
                                                         {"--workers-ahead", "65"},
                                                         {"--workers-ahead", "-1"},
+                                                        {"--guest-devices", "17"},
+                                                        {"--guest-devices", "0"},
                                                         {"--socket-mode", "rw"}}) {
     const Finished run = run_program({VGPUD, option, value});
     EXPECT_NE(run.code, 0) << option;
@@ -55,12 +58,15 @@ TEST(VgpudOptions, AConfigurationWithAnUnknownKeyIsRefused) {
 TEST(VgpudOptions, WrongTypesAndRangesInAConfigurationAreNamed) {
   Folder folder;
   const std::string file = folder.path + "/vgpud.toml";
-  for (const auto& [line, named] :
-       std::vector<std::pair<std::string, std::string>>{{"socket_mode = 0o660", "socket_mode"},
-                                                        {"memory_default = 4", "memory_default"},
-                                                        {"workers_ahead = \"2\"", "workers_ahead"},
-                                                        {"workers_ahead = 65", "65"},
-                                                        {"workers_ahead = -1", "-1"}}) {
+  for (const auto& [line, named] : std::vector<std::pair<std::string, std::string>>{
+           {"socket_mode = 0o660", "socket_mode"},
+           {"memory_default = 4", "memory_default"},
+           {"workers_ahead = \"2\"", "workers_ahead"},
+           {"workers_ahead = 65", "65"},
+           {"devices = 2", "devices"},
+           {"guest_devices = \"all\"", "guest_devices"},
+           {"guest_devices = 17", "17"},
+           {"workers_ahead = -1", "-1"}}) {
     std::ofstream(file) << line << "\n";
     const Finished run = run_program({VGPUD, "--config", file, "--driver", "none of these"});
     EXPECT_EQ(run.code, 2);
@@ -76,6 +82,14 @@ TEST(VgpudOptions, RefusesToRunUnderTheGuestLibrary) {
   const Finished run = run_program({VGPUD, "--driver", "soft"}, {"LD_LIBRARY_PATH=" + folder.path});
   EXPECT_EQ(run.code, 2);
   EXPECT_NE(run.output.find(library), std::string::npos) << run.output;
+}
+
+TEST(VgpudOptions, AListThatNamesNoDeviceEndsTheServerWithAReason) {
+  Folder folder;
+  const Finished run = run_program(
+      {VGPUD, "--listen", "unix:" + folder.path + "/s", "--driver", "soft", "--devices", "7"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_NE(run.output.find("'7' names none"), std::string::npos) << run.output;
 }
 
 TEST(VgpudOptions, ADriverThatIsNoneEndsTheServerWithAReason) {
