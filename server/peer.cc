@@ -23,7 +23,11 @@ CUresult Session::set_peer(Context* context, Context* peer, bool enable) {
   const auto known = std::find(context->peers.begin(), context->peers.end(), peer);
   if (enable == (known != context->peers.end()))
     return enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  CUresult result = driver().cuCtxSetCurrent(context->handle);
+  DeviceMemory& memory = *memory_->on(peer->device);
+  const CUdevice number = config_.devices->at(context->device)->number();
+  CUresult result = enable ? memory.share(number, true) : CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS) return result;
+  result = driver().cuCtxSetCurrent(context->handle);
   if (result == CUDA_SUCCESS) result = switch_access(driver(), peer->handle, enable);
   // Memory that is lent belongs to the primary context, whichever the guest means.
   const CUcontext primary = config_.devices->at(peer->device)->primary();
@@ -33,14 +37,13 @@ CUresult Session::set_peer(Context* context, Context* peer, bool enable) {
   if (result == CUDA_SUCCESS && primary != nullptr && primary != peer->handle && !others)
     (void)switch_access(driver(), primary, enable);
   (void)driver().cuCtxSetCurrent(bound_ != nullptr ? bound_->handle : home());
-  if (result != CUDA_SUCCESS) return result;
-  const CUdevice number = config_.devices->at(context->device)->number();
-  if (enable) {
+  if (enable && result == CUDA_SUCCESS) {
     context->peers.push_back(peer);
-  } else {
+  } else if (!enable) {
     context->peers.erase(known);
   }
-  return memory_->on(peer->device)->share(number, enable);
+  if (enable != (result == CUDA_SUCCESS)) (void)memory.share(number, false);
+  return result;
 }
 
 // Memory that the guest has mapped stays accessible to devices that had access: what runs may still
@@ -72,7 +75,9 @@ Session::PeerPairs Session::drop_peers(Context* context) {
 bool handle_PeerAccess(Session& session, const wire::PeerAccessArgs& args, const Record& record) {
   Context* context = session.find_context(args.context);
   Context* peer = session.find_context(args.peer);
-  if (context == nullptr || peer == nullptr) return session.malformed(record, "unknown context");
+  if (context == nullptr) return session.malformed(record, "unknown context");
+  // Another thread of the guest may have ended it meanwhile.
+  if (peer == nullptr) return session.complete(record, CUDA_ERROR_INVALID_CONTEXT, nullptr, 0);
   if (context->device == peer->device) return session.malformed(record, "no other device");
   return session.complete(record, session.set_peer(context, peer, args.enable != 0), nullptr, 0);
 }

@@ -94,6 +94,7 @@ void Context::close() {
   device_->management().close_channel(channel.get());
   output_.flush();
   Driver& driver = Driver::instance();
+  driver.contexts.for_each([this](Context& each) { (void)each.drop_peer(id); });
   for (const auto& stream : streams) driver.streams.remove(stream->handle);
   driver.events.remove_if([this](const Event& event) { return event.context == this; });
   for (const auto& module : modules) module->unload();
