@@ -1,5 +1,7 @@
 // Memory of several devices, of every kind: whose it is, who may use it, how it is copied.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include "devices_support.h"
 
 namespace vgpu::conformance {
@@ -308,6 +310,8 @@ TEST_F(DevicesMemoryTest, VirtualMemoryOfEach) {
   ASSERT_OK(cuMemSetAccess(base, 2 * unit, access, 2));
   EXPECT_EQ(ordinal(base), 1);
   EXPECT_EQ(ordinal(base + unit), 0);
+  ASSERT_OK(cuMemGetAllocationPropertiesFromHandle(&properties, handles[0]));
+  EXPECT_EQ(properties.location.id, 1);
   const auto n = static_cast<uint32_t>(2 * unit / 4);
   launch_in(function("fill"), base, 51, nullptr, n);
   EXPECT_OK(cuCtxSynchronize());
@@ -316,6 +320,13 @@ TEST_F(DevicesMemoryTest, VirtualMemoryOfEach) {
     EXPECT_OK(cuCtxSynchronize());
   });
   EXPECT_EQ(read(base, n), std::vector<uint32_t>(n, 52));
+  access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  ASSERT_OK(cuMemSetAccess(base, unit, &access[1], 1));
+  for (int i = 0; i < 2; ++i) {
+    unsigned long long flags = 0;
+    ASSERT_OK(cuMemGetAccess(&flags, &access[i].location, base));
+    EXPECT_EQ(flags, access[i].flags) << "of device " << i;
+  }
   properties.location.id = count_;
   CUmemGenericAllocationHandle none = 0;
   EXPECT_CU(cuMemCreate(&none, unit, &properties, 0), CUDA_ERROR_INVALID_DEVICE);
@@ -323,6 +334,29 @@ TEST_F(DevicesMemoryTest, VirtualMemoryOfEach) {
   for (const CUmemGenericAllocationHandle each : handles) EXPECT_OK(cuMemRelease(each));
   EXPECT_OK(cuMemAddressFree(base, 2 * unit));
   there([&] { EXPECT_EQ(free_bytes(), before); });
+}
+
+TEST_F(DevicesMemoryTest, ExportedMemoryKeepsItsDevice) {
+  int supported = 0;
+  EXPECT_OK(cuDeviceGetAttribute(
+      &supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1));
+  if (supported == 0) GTEST_SKIP() << "no shareable handles";
+  constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  properties.requestedHandleTypes = kDescriptor;
+  CUmemGenericAllocationHandle made = 0, imported = 0;
+  ASSERT_OK(cuMemCreate(&made, 2 * kMiB, &properties, 0));
+  int file = -1;
+  ASSERT_OK(cuMemExportToShareableHandle(&file, made, kDescriptor, 0));
+  ASSERT_OK(cuMemImportFromShareableHandle(
+      &imported, reinterpret_cast<void*>(static_cast<intptr_t>(file)),  // NOLINT
+      kDescriptor));
+  EXPECT_EQ(::close(file), 0);
+  ASSERT_OK(cuMemGetAllocationPropertiesFromHandle(&properties, imported));
+  EXPECT_EQ(properties.location.id, 1);
+  for (const CUmemGenericAllocationHandle each : {made, imported}) EXPECT_OK(cuMemRelease(each));
 }
 
 }  // namespace

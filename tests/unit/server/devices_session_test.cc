@@ -74,6 +74,28 @@ class DevicesSession : public ::testing::Test {
     args.bytes = bytes;
     guest_->post(Op::kMemMap, args);
   }
+  uint64_t reserved_base() const { return protocol::range_to_reserve(hello_.device_range).base; }
+  int create_physical(uint32_t device, uint64_t handle, uint64_t bytes) {
+    wire::PhysicalCreateArgs args;
+    args.handle = handle;
+    args.bytes = bytes;
+    args.device = device;
+    return guest_->call(Op::kPhysicalCreate, args);
+  }
+  void map_physical(uint64_t handle, uint64_t address) {
+    wire::PhysicalMapArgs args;
+    args.handle = handle;
+    args.address = address;
+    guest_->post(Op::kPhysicalMap, args);
+  }
+  void allow(uint32_t device, uint64_t address, uint64_t bytes, uint32_t flags) {
+    wire::PhysicalAccessArgs args;
+    args.address = address;
+    args.bytes = bytes;
+    args.flags = flags;
+    args.device = device;
+    guest_->post(Op::kPhysicalAccess, args);
+  }
   bool reserved() const { return hello_.device_range.bytes != 0; }
   void expect_malformed() {
     thread_.join();
@@ -132,6 +154,50 @@ TEST_F(DevicesSession, MemoryIsMappedOnlyInItsDevicesPart) {
   if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
   ASSERT_EQ(credit(1, 2 * kMiB), 0);
   map(1, base(0), 2 * kMiB);
+  expect_malformed();
+}
+
+TEST_F(DevicesSession, PhysicalMemoryIsOfItsDevice) {
+  if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
+  ASSERT_EQ(open(1), 0);
+  const uint64_t handle = SlotId::make(1, 1, 1), rest = SlotId::make(1, 1, 2);
+  ASSERT_EQ(create_physical(1, handle, kGrants[1]), 0);
+  EXPECT_EQ(create_physical(1, rest, 2 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(create_physical(0, rest, 2 * kMiB), 0) << "the other has its own quota";
+  map_physical(handle, reserved_base());
+  allow(0, reserved_base(), kGrants[1], CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  allow(1, reserved_base(), kGrants[1], CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  allow(0, reserved_base(), kGrants[1], CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  guest_->write_inline(reserved_base() + 8, "the other may");
+  EXPECT_EQ(guest_->read(reserved_base() + 8, 13), "the other may");
+  allow(1, reserved_base(), kGrants[1], CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  guest_->write_inline(reserved_base(), "nobody may");
+  expect_malformed();
+}
+
+TEST_F(DevicesSession, PhysicalMemoryOfNoDevice) {
+  wire::PhysicalCreateArgs args;
+  args.handle = SlotId::make(1, 1, 1);
+  args.bytes = 2 * kMiB;
+  args.device = 2;
+  guest_->post(Op::kPhysicalCreate, args);
+  expect_malformed();
+}
+
+TEST_F(DevicesSession, AccessToPhysicalMemoryForNoDevice) {
+  if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
+  const uint64_t handle = SlotId::make(1, 1, 1);
+  ASSERT_EQ(create_physical(0, handle, 2 * kMiB), 0);
+  map_physical(handle, reserved_base());
+  allow(2, reserved_base(), 2 * kMiB, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  expect_malformed();
+}
+
+TEST_F(DevicesSession, PhysicalMemoryIsMappedInTheReservedPartOnly) {
+  if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
+  const uint64_t handle = SlotId::make(1, 1, 1);
+  ASSERT_EQ(create_physical(0, handle, 2 * kMiB), 0);
+  map_physical(handle, base(1));
   expect_malformed();
 }
 
