@@ -187,6 +187,8 @@ Status Devices::grant(const std::vector<DeviceGrant>& grants) {
     if (device != nullptr) device->close();
   }
   devices_ = std::move(chosen);
+  // The guest opens the others itself, when it uses them.
+  for (size_t i = 1; i < count(); ++i) devices_[i]->close();
   const CUresult result = first().open();
   return result == CUDA_SUCCESS ? ok_status()
                                 : failed(*driver_, "cuDevicePrimaryCtxRetain", result);

@@ -82,6 +82,13 @@ class DevicesSession : public ::testing::Test {
     args.device = device;
     return guest_->call(Op::kPhysicalCreate, args);
   }
+  // All of its quota has become credit as soon as it was open.
+  void return_credit(uint32_t device) {
+    wire::CreditReturnArgs args;
+    args.device = device;
+    args.bytes = kGrants[device];
+    guest_->post(Op::kCreditReturn, args);
+  }
   void map_physical(uint64_t handle, uint64_t address) {
     wire::PhysicalMapArgs args;
     args.handle = handle;
@@ -160,6 +167,8 @@ TEST_F(DevicesSession, MemoryIsMappedOnlyInItsDevicesPart) {
 TEST_F(DevicesSession, PhysicalMemoryIsOfItsDevice) {
   if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
   ASSERT_EQ(open(1), 0);
+  return_credit(0);
+  return_credit(1);
   const uint64_t handle = SlotId::make(1, 1, 1), rest = SlotId::make(1, 1, 2);
   ASSERT_EQ(create_physical(1, handle, kGrants[1]), 0);
   EXPECT_EQ(create_physical(1, rest, 2 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
@@ -186,6 +195,7 @@ TEST_F(DevicesSession, PhysicalMemoryOfNoDevice) {
 
 TEST_F(DevicesSession, AccessToPhysicalMemoryForNoDevice) {
   if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
+  return_credit(0);
   const uint64_t handle = SlotId::make(1, 1, 1);
   ASSERT_EQ(create_physical(0, handle, 2 * kMiB), 0);
   map_physical(handle, reserved_base());
@@ -195,6 +205,7 @@ TEST_F(DevicesSession, AccessToPhysicalMemoryForNoDevice) {
 
 TEST_F(DevicesSession, PhysicalMemoryIsMappedInTheReservedPartOnly) {
   if (!reserved()) GTEST_SKIP() << "no address range in this process (TSan)";
+  return_credit(0);
   const uint64_t handle = SlotId::make(1, 1, 1);
   ASSERT_EQ(create_physical(0, handle, 2 * kMiB), 0);
   map_physical(handle, base(1));
