@@ -59,6 +59,7 @@ class Daemon {
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
     WorkerGrants grants;
+    scheduler::Share share;
     uint64_t started_ms = 0;
     pid_t guest_pid = 0;
     uid_t guest_uid = 0;

@@ -137,6 +137,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   WorkerAssign assign;
   assign.session = worker->session;
   assign.grants = worker->grants;
+  assign.share = worker->share;
   assign.guest_pid = guest.pid;
   assign.guest_uid = guest.uid;
   worker->started_ms = now_ms();

@@ -197,6 +197,7 @@ void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
   worker->page = std::move(page).value();
   worker->session = message.session;
   worker->grants = message.grants;
+  worker->share = message.share;
   worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
   worker->guest_pid = message.guest_pid;
   worker->guest_uid = message.guest_uid;

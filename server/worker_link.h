@@ -12,12 +12,13 @@
 
 #include "protocol/limits.h"
 #include "protocol/transport/control_socket.h"
+#include "scheduler/share.h"
 
 namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0003;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0004;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -52,6 +53,7 @@ struct WorkerAssign {
   uint64_t magic = kWorkerMagic;
   uint64_t session = 0;
   WorkerGrants grants;
+  scheduler::Share share;
   int32_t guest_pid = 0;
   uint32_t guest_uid = 0;  // whose guest it is: sessions of one user may share memory
 };
@@ -63,6 +65,7 @@ struct WorkerAdopt {
   uint64_t session = 0;
   WorkerGrants grants;
   uint64_t uptime_ms = 0;
+  scheduler::Share share;
   int32_t guest_pid = 0;
   uint32_t guest_uid = 0;
   char executable[128] = {};
@@ -85,9 +88,16 @@ struct PeerMessage {
   uint64_t secret_low = 0, secret_high = 0;
 };
 
-// Shared page: the worker writes, vgpud reads for its listing. Figures only, relaxed.
+// Shared page: the worker writes, vgpud reads for what it shows. Figures only, relaxed; nothing is
+// decided by them, since the worker is as untrusted as its guest.
 struct WorkerPage {
   std::atomic<uint64_t> used_bytes[protocol::kDevicesMax];  // in the guest's order of devices
+  std::atomic<uint64_t> kernels;                            // launched; those of graphs singly
+  std::atomic<uint64_t> copied_bytes[2];                    // to the device, from it
+  std::atomic<uint64_t> refused_allocations;                // over the quota
+  std::atomic<uint64_t> device_ns[scheduler::kEngines];     // device time used
+  std::atomic<uint64_t> wait_ns;                            // that work waited for its turn
+  std::atomic<uint64_t> throttled_ns;                       // of these: held back by the cap
 };
 
 enum class DriverKind : int32_t { kSoft = 0, kNvidia = 1, kOther = 2 };

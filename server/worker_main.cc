@@ -122,6 +122,7 @@ void start_watching(const Options& options, UniqueFd control, const Guest& guest
   liveness.started_ms = monotonic_ns() / 1'000'000;
   liveness.adopt.session = guest.assign.session;
   liveness.adopt.grants = guest.assign.grants;
+  liveness.adopt.share = guest.assign.share;
   liveness.adopt.guest_pid = guest.assign.guest_pid;
   liveness.adopt.guest_uid = guest.assign.guest_uid;
   set_text(liveness.adopt.executable, guest.hello.executable);
