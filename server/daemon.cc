@@ -15,7 +15,7 @@
 namespace vgpu::server {
 
 Daemon::Daemon(DaemonOptions options, EventLoop loop)
-    : options_(std::move(options)), loop_(std::move(loop)) {
+    : options_(std::move(options)), loop_(std::move(loop)), doors_(options_.listen_path) {
   started_ms_ = monotonic_ns() / 1'000'000;
   // Sessions of an earlier server may be adopted: numbers go on from the clock.
   next_session_ = started_ms_ << 16;
@@ -62,11 +62,15 @@ void Daemon::signalled() {
 int Daemon::run() {
   Status status = watch_signals();
   if (status.ok()) status = listen();
+  if (status.ok()) status = doors_.open();
   if (!status.ok()) {
     log(Level::kError, "cannot start: %s", status.to_string().c_str());
     return 1;
   }
   log(Level::kInfo, "listening on unix:%s", options_.listen_path.c_str());
+  if (geteuid() == 0 && !options_.worker_users.any())
+    log(Level::kWarn, "workers run as root: see --worker-users");
+  look_for_workers();
   keep_ahead();
   while (!stopping_) {
     loop_.run_once(unheard_.empty() ? -1 : 500);
@@ -87,8 +91,11 @@ void Daemon::end_all(bool guests_too) {
     refuse(guest.connection.get(), Status(StatusCode::kUnavailable, "the server is stopping"));
   }
   for (const auto& [pid, worker] : workers_) {
-    if (guests_too || worker->session == 0) (void)kill(pid, SIGKILL);
+    if (!guests_too && worker->session != 0) continue;
+    end_worker(*worker);
+    (void)unlink(worker->door.c_str());
   }
+  doors_.close();
 }
 
 uint32_t Daemon::guest_count() const {

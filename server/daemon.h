@@ -11,9 +11,11 @@
 #include "base/mapping.h"
 #include "protocol/session/handshake.h"
 #include "server/device_choice.h"
+#include "server/doors.h"
 #include "server/event_loop.h"
 #include "server/grants.h"
 #include "server/worker_link.h"
+#include "server/worker_users.h"
 
 namespace vgpu::server {
 
@@ -38,6 +40,7 @@ struct DaemonOptions {
   uint64_t headroom = 0;
   bool headroom_given = false;
   unsigned workers_ahead = 2;
+  WorkerUsers worker_users;
 };
 
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in
@@ -56,6 +59,8 @@ class Daemon {
     bool child = false;  // ours to wait for; false: adopted
     bool ready = false;
     UniqueFd control, process;
+    std::string door;  // path; removed with the worker
+    uid_t user = 0;    // its own; 0: the server's
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
     WorkerGrants grants;
@@ -83,7 +88,13 @@ class Daemon {
   void worker_ended(pid_t pid);
   void learn_devices(const WorkerReady& ready);
   Worker* waiting_worker();
-  void adopt(UniqueFd connection, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
+
+  void end_worker(const Worker& worker);
+
+  // workers of an earlier server (daemon_adoption.cc)
+  void look_for_workers();
+  void found_worker_spoke(pid_t pid);
+  void adopt(FoundWorker found, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
 
   // workers whose guests share something (daemon_peers.cc)
   void peer_asked(pid_t pid);
@@ -114,6 +125,8 @@ class Daemon {
   Ledgers ledgers_;
   std::vector<DeviceIdentity> identities_;  // of the devices that are served
   UniqueFd listener_, signals_;
+  Doors doors_;
+  std::map<pid_t, FoundWorker> found_;  // that have not spoken yet
   std::map<pid_t, std::unique_ptr<Worker>> workers_;
   std::map<int, Unheard> unheard_;
   std::deque<QueuedGuest> queue_;

@@ -60,10 +60,6 @@ void Daemon::heard(int fd) {
   unheard_.erase(fd);
   Result<protocol::ControlFrame> frame = protocol::receive_frame(fd, 0);
   if (!frame.ok()) return;
-  if (WorkerAdopt adopted; read_front(frame->bytes, &adopted)) {
-    adopt(std::move(connection), adopted, std::move(frame->descriptors));
-    return;
-  }
   Result<protocol::Message> message = protocol::decode_message(frame->bytes);
   if (!message.ok()) {
     refuse(fd, message.status());

@@ -1,6 +1,7 @@
 // vgpud's workers: kept ready ahead of guests, reaped, adopted from an earlier server.
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/stat.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,21 +21,6 @@ std::string exit_text(int status) {
   if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
   return "status " + std::to_string(status);
-}
-
-// Whether process `pid` runs this very program file, so that no guest can pose as a worker.
-bool runs_program(pid_t pid, const std::string& program) {
-  struct stat theirs {
-  }, ours{};
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  return stat(link.c_str(), &theirs) == 0 && stat(program.c_str(), &ours) == 0 &&
-         theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
-}
-
-Result<Mapping> map_page(const std::vector<UniqueFd>& descriptors) {
-  if (descriptors.size() != 1) return Status(StatusCode::kMalformed, "no page");
-  VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(descriptors[0].get(), sizeof(WorkerPage)));
-  return Mapping::map_shared(descriptors[0].get(), 4096);
 }
 
 }  // namespace
@@ -61,17 +47,23 @@ void Daemon::start_worker() {
       : ready_.driver_kind == static_cast<int32_t>(DriverKind::kSoft)   ? "soft"
       : ready_.driver_kind == static_cast<int32_t>(DriverKind::kNvidia) ? "nvidia"
                                                                         : driver,
-      "--listen",
-      options_.listen_path,
-      "--log-level",
-      options_.log_level};
+      "--log-level", options_.log_level};
   if (!options_.devices.empty()) {
     arguments.push_back("--devices");
     arguments.push_back(options_.devices);
   }
-  Result<Spawned> spawned = spawn_worker(options_.worker_program, arguments);
+  const uid_t user = options_.worker_users.take();
+  if (user != 0) {
+    arguments.push_back("--user");
+    arguments.push_back(std::to_string(user));
+  }
+  Result<Doors::Door> door = doors_.make();
+  Result<Spawned> spawned =
+      door.ok() ? spawn_worker(options_.worker_program, arguments, door->listener.get())
+                : Result<Spawned>(door.status());
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
+    options_.worker_users.give_back(user);
     if (!devices_known_) {
       stopping_ = true;
       exit_code_ = 1;
@@ -81,6 +73,9 @@ void Daemon::start_worker() {
   auto worker = std::make_unique<Worker>();
   worker->pid = spawned->pid;
   worker->child = true;
+  worker->user = user;
+  Result<std::string> path = doors_.name(*door, worker->pid);
+  worker->door = path.ok() ? *path : door->path;
   worker->control = std::move(spawned->control);
   worker->process = std::move(spawned->process);
   const pid_t pid = worker->pid;
@@ -103,10 +98,10 @@ void Daemon::worker_spoke(pid_t pid) {
     return;
   }
   WorkerReady ready;
-  Result<Mapping> page = map_page(frame->descriptors);
+  Result<Mapping> page = map_worker_page(frame->descriptors);
   if (!read_front(frame->bytes, &ready) || !page.ok()) {
     log(Level::kError, "worker %d is of another version than this server", pid);
-    (void)kill(pid, SIGKILL);
+    end_worker(*worker);
     return;
   }
   worker->page = std::move(page).value();
@@ -149,6 +144,11 @@ Daemon::Worker* Daemon::waiting_worker() {
   return nullptr;
 }
 
+// By descriptor: a number may be another process's by now.
+void Daemon::end_worker(const Worker& worker) {
+  (void)syscall(SYS_pidfd_send_signal, worker.process.get(), SIGKILL, nullptr, 0);
+}
+
 void Daemon::worker_ended(pid_t pid) {
   auto it = workers_.find(pid);
   if (it == workers_.end()) return;
@@ -157,6 +157,8 @@ void Daemon::worker_ended(pid_t pid) {
   loop_.remove(worker->process.get());
   if (worker->control.valid()) loop_.remove(worker->control.get());
   ledgers_.give_back(worker->session);
+  options_.worker_users.give_back(worker->user);
+  (void)unlink(worker->door.c_str());
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
   if (worker->session != 0) {
@@ -173,43 +175,6 @@ void Daemon::worker_ended(pid_t pid) {
   }
   keep_ahead();
   serve_queue();
-}
-
-void Daemon::adopt(UniqueFd connection, const WorkerAdopt& message,
-                   std::vector<UniqueFd> descriptors) {
-  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection.get());
-  if (!peer.ok() || peer->uid != geteuid() || !runs_program(peer->pid, options_.worker_program)) {
-    log(Level::kWarn, "somebody who is no worker of ours asked to be adopted");
-    return;
-  }
-  Result<Mapping> page = map_page(descriptors);
-  Result<UniqueFd> process = protocol::open_pidfd(peer->pid);
-  if (!page.ok() || !process.ok() || message.session == 0 || workers_.count(peer->pid) != 0) return;
-  if (!ledgers_.adopt(message.session, message.grants)) {
-    log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", peer->pid);
-    return;
-  }
-  auto worker = std::make_unique<Worker>();
-  worker->pid = peer->pid;
-  worker->ready = true;
-  worker->control = std::move(connection);
-  worker->process = std::move(process).value();
-  worker->page = std::move(page).value();
-  worker->session = message.session;
-  worker->grants = message.grants;
-  worker->share = message.share;
-  worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
-  worker->guest_pid = message.guest_pid;
-  worker->guest_uid = message.guest_uid;
-  worker->executable = get_text(message.executable);
-  worker->label = get_text(message.label);
-  log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
-      worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
-  const pid_t pid = worker->pid;
-  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
-  (void)loop_.add(worker->control.get(), [this, pid] { peer_asked(pid); });
-  workers_[pid] = std::move(worker);
-  keep_ahead();
 }
 
 }  // namespace vgpu::server

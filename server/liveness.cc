@@ -5,24 +5,23 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <thread>
 
 #include "base/clock.h"
 #include "protocol/transport/connect.h"
+#include "protocol/transport/control_socket.h"
 #include "server/log.h"
 
 namespace vgpu::server {
 namespace {
 
-constexpr int kReconnectMsMin = 100;
-constexpr int kReconnectMsMax = 2000;
-
-// Says who we are to whoever listens at vgpud's address now.
-UniqueFd reconnect(Liveness* liveness) {
-  Result<UniqueFd> socket = protocol::connect_unix(liveness->listen_path);
+// Says who we are to a vgpud that knocks.
+UniqueFd answer(Liveness* liveness) {
+  Result<UniqueFd> socket = protocol::accept_unix(liveness->door.get());
   if (!socket.ok()) return UniqueFd();
+  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(socket->get());
+  if (!peer.ok() || (peer->uid != liveness->server_user && peer->uid != 0)) return UniqueFd();
   liveness->adopt.uptime_ms = monotonic_ns() / 1'000'000 - liveness->started_ms;
   const int page = liveness->page.get();
   const Status sent = protocol::send_frame(socket->get(), bytes_of(liveness->adopt),
@@ -40,24 +39,21 @@ bool listen_to(Liveness* liveness) {
 }
 
 void run(Liveness liveness) {
-  int retry_ms = kReconnectMsMin;
   while (true) {
+    const bool alone = !liveness.control.valid();
     pollfd watched[3] = {{liveness.connection, POLLRDHUP, 0},
                          {liveness.guest.get(), POLLIN, 0},
-                         {liveness.control.get(), POLLIN, 0}};
-    const bool alone = !liveness.control.valid();
-    if (poll(watched, 3, alone ? retry_ms : -1) < 0) continue;
+                         {alone ? liveness.door.get() : liveness.control.get(), POLLIN, 0}};
+    if (poll(watched, 3, -1) < 0) continue;
     if ((watched[0].revents | watched[1].revents) != 0) _exit(0);
-    if (!alone && watched[2].revents != 0) {
-      if (listen_to(&liveness)) continue;
+    if (watched[2].revents == 0) continue;
+    if (alone) {
+      liveness.control = answer(&liveness);
+      liveness.peers->connected(liveness.control.get());
+    } else if (!listen_to(&liveness)) {
       liveness.peers->disconnected();
       log(Level::kInfo, "vgpud is gone; the session goes on without it");
       liveness.control.reset();
-      retry_ms = kReconnectMsMin;
-    } else if (alone) {
-      liveness.control = reconnect(&liveness);
-      liveness.peers->connected(liveness.control.get());
-      retry_ms = std::min(retry_ms * 2, kReconnectMsMax);
     }
   }
 }

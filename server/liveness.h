@@ -3,8 +3,6 @@
 #ifndef VGPU_SERVER_LIVENESS_H_
 #define VGPU_SERVER_LIVENESS_H_
 
-#include <string>
-
 #include "base/unique_fd.h"
 #include "server/worker_link.h"
 #include "server/worker_peers.h"
@@ -17,14 +15,15 @@ struct Liveness {
   UniqueFd guest;       // pidfd; invalid when the guest's process is not visible here
   UniqueFd control;     // vgpud's socket
   UniqueFd page;        // memory of WorkerPage, for the next vgpud
-  std::string listen_path;
-  WorkerAdopt adopt;  // what a restarted vgpud is told
+  UniqueFd door;        // where a later vgpud knocks
+  uid_t server_user = 0;
+  WorkerAdopt adopt;  // what it is told
   uint64_t started_ms = 0;
   WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them
 };
 
 // Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver
-// clean up faster than we could. When vgpud is gone it tries its address until a new one answers.
+// clean up faster than we could. When vgpud is gone it waits for a later one to knock.
 void watch(Liveness liveness);
 
 }  // namespace vgpu::server

@@ -3,6 +3,7 @@
 #include "server/sandbox.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/close_range.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "server/landlock.h"
+#include "server/log.h"
 
 namespace vgpu::server {
 namespace {
@@ -115,7 +119,7 @@ constexpr const char* kAllowed[] = {
     "timerfd_settime",
     "pipe2",
     "pidfd_open",
-    "connect",
+    "accept4",
     "sendmsg",
     "recvmsg",
     "sendto",
@@ -171,7 +175,6 @@ constexpr const char* kForbidden[] = {
     "adjtimex",
     "listen",
     "accept",
-    "accept4",
     "unlink",
     "unlinkat",
     "rename",
@@ -278,24 +281,50 @@ Status set_limit(__rlimit_resource_t resource, rlim_t value, const char* name) {
   return setrlimit(resource, &limit) == 0 ? ok_status() : Status::from_errno(errno, name);
 }
 
-}  // namespace
-
-void close_descriptors(int first, int keep) {
-  if (keep > first)
-    (void)close_range(static_cast<unsigned>(first), static_cast<unsigned>(keep - 1), 0);
-  const int behind = keep >= first ? keep + 1 : first;
-  (void)close_range(static_cast<unsigned>(behind), ~0U, 0);
+// What threads and libraries look up while they run.
+std::vector<std::string> readable_paths(const Sandbox& sandbox) {
+  std::vector<std::string> all = {
+      "/usr",       "/lib",          "/lib64",        "/etc/ld.so.cache", "/etc/localtime",
+      "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm",     "/sys/devices/system"};
+  all.insert(all.end(), sandbox.readable.begin(), sandbox.readable.end());
+  return all;
 }
 
-Status enter_sandbox(DriverKind driver) {
+// The kernel may be older than Landlock; the rest of the sandbox holds there too.
+Status fence_off(const Sandbox& sandbox) {
+  const bool soft = sandbox.driver == DriverKind::kSoft;
+  const Status entered = enter_domain(soft ? readable_paths(sandbox) : std::vector<std::string>());
+  if (entered.code() != StatusCode::kNotSupported) return entered;
+  log(Level::kDebug, "%s: only the user's rights decide what a worker may read",
+      entered.text().c_str());
+  return ok_status();
+}
+
+Status become(uid_t user) {
+  VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NPROC, kWorkerThreadsMax, "RLIMIT_NPROC"));
+  if (setgroups(0, nullptr) != 0) return Status::from_errno(errno, "setgroups");
+  if (setresgid(user, user, user) != 0) return Status::from_errno(errno, "setresgid");
+  if (setresuid(user, user, user) != 0) return Status::from_errno(errno, "setresuid");
+  // A process that changes its user loses its own /proc/self; nobody else has this user.
+  if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return Status::from_errno(errno, "PR_SET_DUMPABLE");
+  return ok_status();
+}
+
+}  // namespace
+
+void close_descriptors(int first) { (void)close_range(static_cast<unsigned>(first), ~0U, 0); }
+
+Status enter_sandbox(const Sandbox& sandbox) {
   VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_CORE, 0, "RLIMIT_CORE"));
   VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NOFILE, kWorkerDescriptorsMax, "RLIMIT_NOFILE"));
+  if (sandbox.user != 0) VGPU_RETURN_IF_ERROR(become(sandbox.user));
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Status::from_errno(errno, "PR_SET_NO_NEW_PRIVS");
   }
+  VGPU_RETURN_IF_ERROR(fence_off(sandbox));
   // A list of what is allowed cannot name exceptions, so the other one stands in front of it.
   VGPU_RETURN_IF_ERROR(load_filter(false));
-  return driver == DriverKind::kSoft ? load_filter(true) : ok_status();
+  return sandbox.driver == DriverKind::kSoft ? load_filter(true) : ok_status();
 }
 
 }  // namespace vgpu::server

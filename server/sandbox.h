@@ -3,22 +3,38 @@
 #ifndef VGPU_SERVER_SANDBOX_H_
 #define VGPU_SERVER_SANDBOX_H_
 
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
 #include "base/status.h"
 #include "server/worker_link.h"
 
 namespace vgpu::server {
 
 inline constexpr unsigned kWorkerDescriptorsMax = 16384;
+inline constexpr unsigned kWorkerThreadsMax = 4096;  // where it has a user of its own
 
-// For all threads of the process, for good: no new privileges, no core dumps, few descriptors, and
-// a system call filter. With the software GPU the filter lists what is allowed (files only for
-// reading, sockets only AF_UNIX, no other programs); everything else fails with EPERM. A vendor's
-// driver needs what nobody outside knows, so there the filter lists what is forbidden. Fails when
-// the kernel refuses: then the worker must not go on.
-Status enter_sandbox(DriverKind driver);
+struct Sandbox {
+  DriverKind driver = DriverKind::kSoft;
+  uid_t user = 0;  // whose rights it keeps; 0: those that it has
+  // With the software GPU: what may be read, beside the system's libraries and this process's own
+  // state.
+  std::vector<std::string> readable;
+};
 
-// Before any thread exists: closes every descriptor from `first` on but `keep`.
-void close_descriptors(int first, int keep);
+// For all threads of the process, for good: another user, no new privileges, no core dumps, few
+// descriptors, a Landlock domain where the kernel has it, and a system call filter. With the
+// software GPU the filter lists what is allowed (files only for reading, sockets only AF_UNIX and
+// none that connects, no other programs); everything else fails with EPERM. A vendor's driver needs
+// what nobody outside knows, so there the filter lists what is forbidden, and threads that the
+// driver has started before are in no domain. Fails when the kernel refuses: then the worker must
+// not go on.
+Status enter_sandbox(const Sandbox& sandbox);
+
+// Before any thread exists: closes every descriptor from `first` on.
+void close_descriptors(int first);
 
 }  // namespace vgpu::server
 

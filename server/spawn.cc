@@ -26,8 +26,8 @@ Result<UniqueFd> lifted(UniqueFd fd) {
 
 }  // namespace
 
-Result<Spawned> spawn_worker(const std::string& program,
-                             const std::vector<std::string>& arguments) {
+Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::string>& arguments,
+                             int door) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return Status::from_errno(errno, "socketpair");
@@ -36,8 +36,10 @@ Result<Spawned> spawn_worker(const std::string& program,
   spawned.control.reset(pair[0]);
   Result<UniqueFd> child_end = lifted(UniqueFd(pair[1]));
   if (!child_end.ok()) return child_end.status();
+  const UniqueFd high_door(fcntl(door, F_DUPFD_CLOEXEC, 10));
+  if (!high_door.valid()) return Status::from_errno(errno, "F_DUPFD_CLOEXEC");
 
-  std::vector<std::string> words = {program, "--control", "3"};
+  std::vector<std::string> words = {program, "--control", "3", "--door", "4"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -50,6 +52,7 @@ Result<Spawned> spawn_worker(const std::string& program,
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&actions, child_end->get(), 3);
+  posix_spawn_file_actions_adddup2(&actions, high_door.get(), 4);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   const int error =

@@ -19,9 +19,10 @@ struct Spawned {
   UniqueFd process;  // pidfd
 };
 
-// Runs `program --control 3 <arguments>` in a session of its own (a Ctrl-C at the terminal is for
-// vgpud alone) with nothing open but stdin, stdout, stderr and the control socket.
-Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::string>& arguments);
+// Runs `program --control 3 --door 4 <arguments>` in a session of its own (a Ctrl-C at the terminal
+// is for vgpud alone) with nothing open but stdin, stdout, stderr, the control socket and `door`.
+Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::string>& arguments,
+                             int door);
 
 }  // namespace vgpu::server
 

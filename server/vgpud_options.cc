@@ -3,6 +3,8 @@
 #include "server/vgpud_options.h"
 
 #include <toml++/toml.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -34,7 +36,8 @@ constexpr char kExamples[] =
     "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
 
 struct Raw {
-  std::string listen, driver, devices, config, memory_default, headroom, log_level, socket_mode;
+  std::string listen, driver, devices, config, memory_default, headroom, log_level, socket_mode,
+      worker_users;
   std::optional<int64_t> workers_ahead, guest_devices;
 };
 
@@ -71,14 +74,15 @@ bool fill_all(Raw* raw, const toml::table& table) {
          fill(*raw, &raw->memory_default, table, "memory_default") &&
          fill(*raw, &raw->headroom, table, "headroom") &&
          fill(*raw, &raw->log_level, table, "log_level") &&
+         fill(*raw, &raw->worker_users, table, "worker_users") &&
          fill(*raw, &raw->socket_mode, table, "socket_mode");
 }
 
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
-  static constexpr const char* kKeys[] = {"listen",        "driver",    "memory_default",
-                                          "headroom",      "log_level", "socket_mode",
-                                          "workers_ahead", "devices",   "guest_devices"};
+  static constexpr const char* kKeys[] = {
+      "listen",      "driver",        "memory_default", "headroom",      "log_level",
+      "socket_mode", "workers_ahead", "devices",        "guest_devices", "worker_users"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {
@@ -115,8 +119,21 @@ bool interpret_devices(const Raw& raw, DaemonOptions* options) {
   return true;
 }
 
+bool interpret_users(const Raw& raw, DaemonOptions* options) {
+  options->worker_users = WorkerUsers::by_default();
+  if (raw.worker_users.empty()) return true;
+  Result<WorkerUsers> users = WorkerUsers::parse(raw.worker_users);
+  if (!users.ok())
+    return complain("worker-users", raw.worker_users, "none or a range like 60000-60999");
+  if (users->any() && geteuid() != 0)
+    return complain("worker-users", raw.worker_users,
+                    "possible: only root's server can start workers as other users");
+  options->worker_users = *users;
+  return true;
+}
+
 bool interpret(const Raw& raw, DaemonOptions* options) {
-  if (!interpret_devices(raw, options)) return false;
+  if (!interpret_devices(raw, options) || !interpret_users(raw, options)) return false;
   if (const auto ahead = raw.workers_ahead) {
     if (*ahead < 1 || *ahead > kWorkersAheadMax) {
       return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
@@ -188,6 +205,10 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
                  "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
   app.add_option("--workers-ahead", raw.workers_ahead,
                  "Workers kept ready for the next guests, 1 to 64 (default: 2)");
+  app.add_option(
+      "--worker-users", raw.worker_users,
+      "Numbers of users that workers run as, each as its own: 60000-60999, or none to run them "
+      "as the server's (default: a range that systems leave unused for root, else none)");
   app.add_option("--socket-mode", raw.socket_mode,
                  "Who may connect, as an octal mode of the socket (default: 0600)");
   app.add_option("--log-level", raw.log_level, "debug, info, warn, error or off (default: info)");

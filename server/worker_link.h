@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/mapping.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
 #include "protocol/limits.h"
 #include "protocol/transport/control_socket.h"
 #include "scheduler/share.h"
@@ -58,8 +61,7 @@ struct WorkerAssign {
   uint32_t guest_uid = 0;  // whose guest it is: sessions of one user may share memory
 };
 
-// worker -> a restarted vgpud, as the first frame of a connection to its listener. Descriptor: the
-// page of WorkerPage.
+// worker -> a restarted vgpud that knocked at its door. Descriptor: the page of WorkerPage.
 struct WorkerAdopt {
   uint64_t magic = kWorkerMagic;
   uint64_t session = 0;
@@ -99,6 +101,9 @@ struct WorkerPage {
   std::atomic<uint64_t> wait_ns;                            // that work waited for its turn
   std::atomic<uint64_t> throttled_ns;                       // of these: held back by the cap
 };
+
+// The page that came with a worker's message: the only descriptor, sealed and large enough.
+Result<Mapping> map_worker_page(const std::vector<UniqueFd>& descriptors);
 
 enum class DriverKind : int32_t { kSoft = 0, kNvidia = 1, kOther = 2 };
 const char* driver_kind_name(DriverKind kind);

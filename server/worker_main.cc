@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/mapping.h"
 #include "protocol/session/handshake.h"
@@ -40,10 +41,10 @@ enum Exit : int {
 };
 
 struct Options {
-  int control = -1;
+  int control = -1, door = -1;
+  uid_t user = 0;
   std::string driver = "auto";
   std::string devices;
-  std::string listen_path;
   std::string log_level = "info";
 };
 
@@ -56,15 +57,17 @@ bool parse(int argc, char** argv, Options* options) {
       options->driver = argv[i + 1];
     } else if (name == "--devices") {
       options->devices = argv[i + 1];
-    } else if (name == "--listen") {
-      options->listen_path = argv[i + 1];
+    } else if (name == "--door") {
+      options->door = std::atoi(argv[i + 1]);
+    } else if (name == "--user") {
+      options->user = static_cast<uid_t>(std::strtoul(argv[i + 1], nullptr, 10));
     } else if (name == "--log-level") {
       options->log_level = argv[i + 1];
     } else {
       return false;
     }
   }
-  return argc % 2 == 1 && options->control > 2;
+  return argc % 2 == 1 && options->control == 3 && options->door == 4;
 }
 
 struct Page {
@@ -111,14 +114,15 @@ Result<Guest> wait_for_guest(int control) {
   return guest;
 }
 
-void start_watching(const Options& options, UniqueFd control, const Guest& guest, Page* page,
-                    int connection, WorkerPeers* peers) {
+void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Guest& guest,
+                    Page* page, int connection, WorkerPeers* peers) {
   Liveness liveness;
   liveness.peers = peers;
   liveness.connection = connection;
   liveness.control = std::move(control);
   liveness.page = std::move(page->memory);
-  liveness.listen_path = options.listen_path;
+  liveness.door = std::move(door);
+  liveness.server_user = server_user;
   liveness.started_ms = monotonic_ns() / 1'000'000;
   liveness.adopt.session = guest.assign.session;
   liveness.adopt.grants = guest.assign.grants;
@@ -181,7 +185,7 @@ Status grant(Devices* devices, const WorkerGrants& grants) {
   return devices->grant(wanted);
 }
 
-int serve(const Options& options, UniqueFd control) {
+int serve(const Options& options, UniqueFd control, UniqueFd door) {
   Result<DriverChoice> driver = choose_driver(options.driver);
   if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
   Result<Devices> devices = Devices::open(&driver->table, options.devices);
@@ -198,7 +202,11 @@ int serve(const Options& options, UniqueFd control) {
     return fail(kExitAttach, "vgpud", sent);
   }
   // Before the first byte of a guest.
-  if (Status entered = enter_sandbox(driver->kind); !entered.ok()) {
+  const uid_t server_user = geteuid();
+  Sandbox sandbox{driver->kind, options.user, {}};
+  if (const std::string cache = compiled_kernels_folder(); !cache.empty())
+    sandbox.readable.push_back(cache);
+  if (Status entered = enter_sandbox(sandbox); !entered.ok()) {
     return fail(kExitSandbox, "sandbox", entered);
   }
   Result<Guest> guest = wait_for_guest(control.get());
@@ -213,7 +221,8 @@ int serve(const Options& options, UniqueFd control) {
       protocol::answer_hello(std::move(guest->connection), reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
-  start_watching(options, std::move(control), *guest, &*page, connection, &peers);
+  start_watching(std::move(door), server_user, std::move(control), *guest, &*page, connection,
+                 &peers);
   // From here on the process just ends: threads of the session may still wait for the device.
   _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(),
                               page->page()->used_bytes, &peers, &peers.shares())));
@@ -225,12 +234,13 @@ int run(int argc, char** argv) {
     std::fprintf(
         stderr,
         "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
-        "usage: vgpu-worker --control FD [--driver auto|nvidia|soft|PATH] [--devices LIST] "
-        "[--listen PATH] [--log-level debug|info|warn|error]\n");
+        "usage: vgpu-worker --control 3 --door 4 [--driver auto|nvidia|soft|PATH] [--devices LIST] "
+        "[--user UID] [--log-level debug|info|warn|error]\n");
     return kExitUsage;
   }
-  close_descriptors(3, options.control);
+  close_descriptors(options.door + 1);
   fcntl(options.control, F_SETFD, FD_CLOEXEC);
+  fcntl(options.door, F_SETFD, FD_CLOEXEC);
   signal(SIGPIPE, SIG_IGN);
   Level level = Level::kInfo;
   parse_level(options.log_level, &level);
@@ -246,7 +256,7 @@ int run(int argc, char** argv) {
   __sanitizer_set_report_fd(reinterpret_cast<void*>(static_cast<intptr_t>(log_descriptor)));
 #endif
   // No destructors, no exit handlers: the driver's threads may be anywhere.
-  _exit(serve(options, UniqueFd(options.control)));
+  _exit(serve(options, UniqueFd(options.control), UniqueFd(options.door)));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/cache_folder.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "softgpu/jit/code_file.h"
@@ -28,10 +28,14 @@ bool ours_alone(const struct stat& info) {
   return (info.st_uid == ::geteuid() || info.st_uid == 0) && (info.st_mode & 022) == 0;
 }
 
-// mkdir -p, each folder for this user alone.
+// Root's servers have workers with users of their own, which shall read what root has compiled.
+mode_t folder_mode() { return ::geteuid() == 0 ? 0755 : 0700; }
+mode_t file_mode() { return ::geteuid() == 0 ? 0644 : 0600; }
+
+// mkdir -p; written by this user alone.
 void make_folders(const std::string& path) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    (void)::mkdir(path.substr(0, slash).c_str(), 0700);
+    (void)::mkdir(path.substr(0, slash).c_str(), folder_mode());
     if (slash == std::string::npos) return;
   }
 }
@@ -52,17 +56,6 @@ UniqueFd open_folder(const std::string& path) {
   VGPU_LOG_WARN("no cache of compiled kernels in %s: others own it or may write there",
                 path.c_str());
   return {};
-}
-
-std::string folder_from_environment() {
-  if (::getauxval(AT_SECURE) != 0) return "";
-  if (const auto named = env_text("VGPU_SOFTGPU_CACHE"))
-    return *named == "off" || *named == "0" ? "" : std::string(*named);
-  if (const auto cache = env_text("XDG_CACHE_HOME"); cache && cache->front() == '/')
-    return std::string(*cache) + "/vgpu/softgpu";
-  if (const auto home = env_text("HOME"); home && home->front() == '/')
-    return std::string(*home) + "/.cache/vgpu/softgpu";
-  return "";
 }
 
 bool read_all(int fd, size_t bytes, std::string* text) {
@@ -92,7 +85,7 @@ bool write_all(int fd, const std::string& text) {
 
 CodeCache& CodeCache::instance() {
   static CodeCache* const cache =
-      new CodeCache(folder_from_environment(), env_size("VGPU_SOFTGPU_CACHE_SIZE", kBytesDefault));
+      new CodeCache(compiled_kernels_folder(), env_size("VGPU_SOFTGPU_CACHE_SIZE", kBytesDefault));
   return *cache;
 }
 
@@ -129,7 +122,7 @@ void CodeCache::store(const std::string& key, const ObjectCode& code) {
   const std::string name =
       kTemporary + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
-                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, file_mode()));
   if (!fd.valid()) {
     if (errno == EEXIST) return;  // left by a process of that number: trim() removes it some day
     writable_.store(false, std::memory_order_relaxed);

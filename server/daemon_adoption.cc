@@ -1,0 +1,78 @@
+// Workers of an earlier vgpud: found by their doors, believed only what they may say of themselves.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "protocol/transport/transport.h"
+#include "server/daemon.h"
+#include "server/log.h"
+
+namespace vgpu::server {
+
+Result<Mapping> map_worker_page(const std::vector<UniqueFd>& descriptors) {
+  if (descriptors.size() != 1) return Status(StatusCode::kMalformed, "no page");
+  VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(descriptors[0].get(), sizeof(WorkerPage)));
+  return Mapping::map_shared(descriptors[0].get(), 4096);
+}
+
+void Daemon::look_for_workers() {
+  for (FoundWorker& found : doors_.find()) {
+    const pid_t pid = found.pid;
+    if (!loop_.add(found.connection.get(), [this, pid] { found_worker_spoke(pid); }).ok()) continue;
+    found_[pid] = std::move(found);
+  }
+}
+
+// A worker that waited for a guest ends with its server, so that one that speaks serves a guest.
+void Daemon::found_worker_spoke(pid_t pid) {
+  FoundWorker found = std::move(found_.at(pid));
+  found_.erase(pid);
+  loop_.remove(found.connection.get());
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(found.connection.get(), 0);
+  if (!frame.ok()) {
+    (void)unlink(found.door.c_str());  // its guest has just gone
+    return;
+  }
+  WorkerAdopt message;
+  if (!read_front(frame->bytes, &message)) {
+    log(Level::kWarn, "worker %d is of another version; it goes on without this server", pid);
+    return;
+  }
+  adopt(std::move(found), message, std::move(frame->descriptors));
+}
+
+void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
+                   std::vector<UniqueFd> descriptors) {
+  Result<Mapping> page = map_worker_page(descriptors);
+  if (!page.ok() || message.session == 0 || workers_.count(found.pid) != 0) return;
+  if (!ledgers_.adopt(message.session, message.grants)) {
+    log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", found.pid);
+    return;
+  }
+  auto worker = std::make_unique<Worker>();
+  worker->pid = found.pid;
+  worker->ready = true;
+  worker->control = std::move(found.connection);
+  worker->process = std::move(found.process);
+  worker->door = std::move(found.door);
+  worker->user = user_of_process(worker->pid);
+  options_.worker_users.keep(worker->user);
+  worker->page = std::move(page).value();
+  worker->session = message.session;
+  worker->grants = message.grants;
+  worker->share = message.share;
+  worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
+  worker->guest_pid = message.guest_pid;
+  worker->guest_uid = message.guest_uid;
+  worker->executable = get_text(message.executable);
+  worker->label = get_text(message.label);
+  log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
+      worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
+  const pid_t pid = worker->pid;
+  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
+  (void)loop_.add(worker->control.get(), [this, pid] { peer_asked(pid); });
+  workers_[pid] = std::move(worker);
+  keep_ahead();
+}
+
+}  // namespace vgpu::server

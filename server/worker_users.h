@@ -1,0 +1,54 @@
+// Users that workers run as, where vgpud is root.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_SERVER_WORKER_USERS_H_
+#define VGPU_SERVER_WORKER_USERS_H_
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace vgpu::server {
+
+// Numbers that nobody has by convention: systemd lists them as unused.
+inline constexpr uid_t kWorkerUserFirst = 1'987'000'000;
+inline constexpr uid_t kWorkerUserLast = kWorkerUserFirst + 65'535;
+
+// A worker has a number of its own for as long as it lives, so that the system keeps workers from
+// each other and from everything else. Not thread-safe.
+class WorkerUsers {
+ public:
+  WorkerUsers() = default;  // none: workers keep the server's user
+  WorkerUsers(uid_t first, uid_t last) : first_(first), last_(last), next_(first) {}
+
+  // "FIRST-LAST", or "none". kInvalidArgument says what is wrong with it.
+  static Result<WorkerUsers> parse(std::string_view text);
+  // What a server takes that was told nothing: the range above for root, where the system has such
+  // users (a container may not); else none.
+  static WorkerUsers by_default();
+
+  bool any() const { return last_ != 0; }
+  // A number that no living worker has; 0: none. Each is given once before one is given again.
+  uid_t take();
+  void give_back(uid_t user) { taken_.erase(user); }
+  // A worker of an earlier server has it. One outside the range changes nothing.
+  void keep(uid_t user) {
+    if (user >= first_ && user <= last_) taken_.insert(user);
+  }
+
+ private:
+  uid_t first_ = 0, last_ = 0, next_ = 0;
+  std::set<uid_t> taken_;
+};
+
+// Whether user number `user` exists in a user namespace with this map (as /proc/self/uid_map).
+bool is_mapped(const std::string& map, uid_t user);
+// Whose process it is; 0 also when it is gone.
+uid_t user_of_process(pid_t pid);
+
+}  // namespace vgpu::server
+
+#endif  // VGPU_SERVER_WORKER_USERS_H_
