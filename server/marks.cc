@@ -38,6 +38,7 @@ CUresult Session::mark_context(Context* context, Marks* marks) {
     if (result == CUDA_SUCCESS) marks->push_back(std::move(each));
     return false;
   });
+  std::erase_if(context->orphans, [this](const MarkRef& mark) { return past(*mark); });
   marks->insert(marks->end(), context->orphans.begin(), context->orphans.end());
   return result;
 }
@@ -47,11 +48,13 @@ CUresult Session::mark_all(Marks* marks) {
   CUresult result = CUDA_SUCCESS;
   for (Context& context : contexts_) {
     if (!context.alive() || (context.dirty.empty() && context.orphans.empty())) continue;
-    const CUresult each = mark_context(&context, marks);
+    Marks own;
+    const CUresult each = mark_context(&context, &own);
     if (result == CUDA_SUCCESS) result = noted(each, &context);
     for (Stream* stream : context.dirty) stream->dirty = false;
     context.dirty.clear();
-    context.orphans.clear();
+    marks->insert(marks->end(), own.begin(), own.end());
+    context.orphans = std::move(own);  // whoever waits for the context next waits for these as well
   }
   if (before != nullptr && bound_ != before) (void)bind(before);
   return result;

@@ -101,9 +101,13 @@ bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& arg
   if (!memory->disown(args.address, &bytes)) {
     return session.malformed(record, "unknown allocation");
   }
+  // Work of other contexts than the primary one, which the driver knows nothing of here.
+  Marks marks;
+  (void)session.mark_all(&marks);
   auto job = [&session, memory, device, address = args.address, bytes, lanes = session.lane_ends(),
-              reply = record.reply()] {
+              marks = std::move(marks), reply = record.reply()] {
     for (const LanePoint& point : lanes) session.lanes().wait(point);
+    for (const MarkRef& mark : marks) (void)session.wait(*mark);
     (void)session.driver().cuCtxSetCurrent(device->primary());
     const CUresult result = session.driver().cuMemFree_v2(address);
     if (result == CUDA_SUCCESS) memory->give_back(bytes);

@@ -176,8 +176,8 @@ struct Context {
   // Streams of ours, made when they are first needed: one that comes behind all work of the context
   // (ContextRecordEvent), and one that waits for what all later work waits for (ContextWaitEvent).
   std::unique_ptr<Stream> gathering, gate;
-  std::vector<Stream*> dirty;   // streams of this context with work since the last fence
-  Marks orphans;                // work of streams that were destroyed while busy
+  std::vector<Stream*> dirty;  // streams of this context with work since the last fence
+  Marks orphans;  // work that no dirty stream stands for: of destroyed ones, or before a fence
   std::vector<Context*> peers;  // whose devices' memory it may use; the consumer's
 
   mutable std::atomic<bool> faulted{false};  // its fault has been told to the guest

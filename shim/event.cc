@@ -52,7 +52,9 @@ CUresult look_up(CUcontext handle, CUevent event_handle, Session** session, Cont
   const int32_t sticky = (*session)->channel().semaphores().sticky((*context)->slot);
   if (sticky != 0) return (*session)->show_output(static_cast<CUresult>(sticky));
   *event = {id_of(event_handle), (*session)->events.find(id_of(event_handle))};
-  return event->event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  if (event->event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // What is behind all of a context is no place in a stream that other processes could wait for.
+  return shim::is_interprocess(*event->event) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 // Whether what the event was last recorded behind is known to be past.
@@ -75,7 +77,10 @@ CUresult ask_about(Session& session, const EventRef& event, Op op) {
   Args args;
   args.event = event.id;
   const CUresult result = session.call(context, op, args);
-  if (result != CUDA_SUCCESS || event->shared.load(std::memory_order_relaxed)) return result;
+  if (result != CUDA_SUCCESS) return result;
+  // A record of a broken context is past for everybody; here the context's error is told as well.
+  if (event->shared.load(std::memory_order_relaxed))
+    return static_cast<CUresult>(session.channel().semaphores().sticky(context->slot));
   // Numbers of records that came later are higher: whatever has the slot by now, this cannot say
   // too much of it.
   Progress::raise(event->completed, recorded);

@@ -64,6 +64,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, C
   if (CUresult r = look_up(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr || flags != 0 || !vmm::reservation_valid(bytes, alignment, hint))
     return CUDA_ERROR_INVALID_VALUE;
+  if (!vmm::reservation_fits(bytes, alignment)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t address = 0;
   const CUresult result = session->virtual_memory().reserve(bytes, alignment, hint, &address);
   if (result == CUDA_SUCCESS) *out = address;

@@ -40,8 +40,19 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
   return info;
 }
 
+// What it has more of than a kernel may have, as natively; empty: nothing.
+std::string excess_of(const KernelInfo& info) {
+  constexpr uint32_t kParameters = 32764, kStaticShared = 48u << 10;
+  if (info.param_bytes > kParameters)
+    return std::to_string(info.param_bytes) + " bytes of parameters, more than 32764";
+  if (info.static_shared_bytes > kStaticShared)
+    return std::to_string(info.static_shared_bytes) +
+           " bytes of static shared memory, more than 48 KiB";
+  return "";
+}
+
 // For each kernel a digest of the module's text without the other kernels: what it may call or
-// name, and itself.
+// name, and itself. Of the others only the functions that they point to.
 std::vector<std::string> digests_of(std::string_view text, const ptx::Module& module) {
   std::vector<const ptx::Function*> kernels;
   for (const ptx::Function& f : module.functions) {
@@ -58,6 +69,9 @@ std::vector<std::string> digests_of(std::string_view text, const ptx::Module& mo
     at = end;
   }
   XXH3_128bits_update(&common, text.data() + at, text.size() - at);
+  // A call through a pointer may reach whatever any kernel takes the address of.
+  for (const std::string& name : address_taken(module))
+    XXH3_128bits_update(&common, name.c_str(), name.size() + 1);
   std::vector<std::string> digests;
   for (const ptx::Function* f : kernels) {
     XXH3_state_t own;
@@ -100,7 +114,7 @@ const std::map<std::string, std::string>& Program::aliases() const { return modu
 std::shared_ptr<const Program> Program::parse(std::string_view text, Diagnostic* error) {
   std::shared_ptr<Program> program(new Program);
   if (!ptx::parse_module(text, program->module_.get(), error)) return nullptr;
-  program->describe();
+  if (!program->describe(error)) return nullptr;
   program->digests_ = digests_of(text, *program->module_);
   return program;
 }
@@ -114,7 +128,7 @@ std::shared_ptr<const Program> Program::link(const std::vector<std::string_view>
   std::shared_ptr<Program> program(new Program);
   *error = {};
   if (!ptx::link_modules(std::move(modules), program->module_.get(), &error->text)) return nullptr;
-  program->describe();
+  if (!program->describe(error)) return nullptr;
   program->digests_ = digests_of_linked(texts, program->kernels_);
   return program;
 }
@@ -137,12 +151,20 @@ std::vector<Diagnostic> Program::refusals() const {
   return all;
 }
 
-void Program::describe() {
+bool Program::describe(Diagnostic* error) {
   for (const ptx::Function& f : module_->functions) {
-    if (f.is_kernel && !f.is_declaration) kernels_.push_back(info_of(*module_, f));
+    if (!f.is_kernel || f.is_declaration) continue;
+    kernels_.push_back(info_of(*module_, f));
+    if (const std::string excess = excess_of(kernels_.back()); !excess.empty()) {
+      *error = {};
+      error->line = f.line;
+      error->text = "kernel '" + f.name + "' has " + excess;
+      return false;
+    }
   }
   globals_ = module_->globals;
   address_taken_ = softgpu::address_taken(*module_);
+  return true;
 }
 
 }  // namespace vgpu::softgpu

@@ -90,7 +90,7 @@ class Program {
 
  private:
   Program();
-  void describe();
+  bool describe(Diagnostic* error);  // false: some kernel is larger than kernels may be
   std::unique_ptr<ptx::Module> module_;
   std::vector<KernelInfo> kernels_;
   std::vector<std::string> digests_;

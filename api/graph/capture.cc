@@ -161,7 +161,7 @@ std::optional<CUresult> capture_nothing(const StreamKey& stream) {
 std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, bool external) {
   if (external) {
     return capture(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, EventPayload{event},
-                   [](EventPayload*) { return CUDA_SUCCESS; });
+                   [event](EventPayload*) { return backend().check_event(event); });
   }
   std::lock_guard lock(Model::instance().mutex);
   Captures& captures = Captures::instance();
@@ -180,7 +180,7 @@ std::optional<CUresult> capture_record(const StreamKey& stream, CUevent event, b
 std::optional<CUresult> capture_wait(const StreamKey& stream, CUevent event, bool external) {
   if (external) {
     return capture(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, EventPayload{event},
-                   [](EventPayload*) { return CUDA_SUCCESS; });
+                   [event](EventPayload*) { return backend().check_event(event); });
   }
   std::lock_guard lock(Model::instance().mutex);
   Captures& captures = Captures::instance();

@@ -10,9 +10,9 @@
 
 namespace vgpu {
 
-// What a handle names.
+// What a handle names, and the context that has it open where each context has mappings of its own.
 struct PeerName {
-  uint64_t secret_low = 0, secret_high = 0, offset = 0;
+  uint64_t secret_low = 0, secret_high = 0, offset = 0, context = 0;
   bool operator==(const PeerName&) const = default;
 };
 

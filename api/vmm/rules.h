@@ -60,6 +60,11 @@ inline bool reservation_valid(uint64_t bytes, uint64_t alignment, uint64_t hint)
   return bytes != 0 && bytes % kHostPage == 0 && hint % kHostPage == 0 &&
          (alignment & (alignment - 1)) == 0;
 }
+// More than a process can address is never there.
+inline bool reservation_fits(uint64_t bytes, uint64_t alignment) {
+  constexpr uint64_t kMax = uint64_t{1} << 47;
+  return bytes <= kMax && alignment <= kMax;
+}
 
 inline bool access_valid(CUmemAccess_flags flags) {
   return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||

@@ -154,7 +154,7 @@ void Driver::at_exit() {
   });
   GridManagement& management = driver.device().management();
   for (const auto& channel : channels) management.fail(channel.get(), CUDA_ERROR_DEINITIALIZED);
-  for (const auto& channel : channels) management.wait_for_all(*channel);
+  for (const auto& channel : channels) management.wait_for_engines(*channel);
 }
 
 CUresult Driver::ready() const {

@@ -40,7 +40,9 @@ CUresult look_up(CUcontext handle, CUevent event_handle, std::shared_ptr<Context
   if (*context == nullptr || !(*context)->alive()) return CUDA_ERROR_INVALID_CONTEXT;
   if (const CUresult sticky = (*context)->sticky(); sticky != CUDA_SUCCESS) return sticky;
   *event = driver.events.find(event_handle);
-  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  if (*event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // What is behind all of a context is no place in a stream that other processes could wait for.
+  return (*event)->peer == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace

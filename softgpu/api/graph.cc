@@ -79,8 +79,9 @@ class GraphBackend final : public graph::Backend {
   }
 
   CUresult check_event(CUevent event) override {
-    return Driver::instance().events.find(event) == nullptr ? CUDA_ERROR_INVALID_VALUE
-                                                            : CUDA_SUCCESS;
+    const std::shared_ptr<Event> found = Driver::instance().events.find(event);
+    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return found->peer == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   }
 
   CUresult check_operations(const graph::OperationsPayload& operations) override {

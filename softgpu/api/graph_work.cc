@@ -11,6 +11,7 @@
 #include "softgpu/api/launch_object.h"
 #include "softgpu/api/memory_operation.h"
 #include "softgpu/api/transfer_rect.h"
+#include "softgpu/exec/faults.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -70,9 +71,11 @@ CUresult make(Context& context, const graph::CopyPayload& copy, bool, GraphWork*
 
 CUresult fill_rows(Context& context, const CUDA_MEMSET_NODE_PARAMS_v2& fill) {
   if (const CUresult r = check_fill_node(context, fill); r != CUDA_SUCCESS) return r;
-  for (size_t y = 0; y < fill.height; ++y)
-    fill_now(fill.dst + y * fill.pitch, fill.value, fill.elementSize, fill.width);
-  return CUDA_SUCCESS;
+  const bool filled = runs_without_fault([&fill] {
+    for (size_t y = 0; y < fill.height; ++y)
+      fill_now(fill.dst + y * fill.pitch, fill.value, fill.elementSize, fill.width);
+  });
+  return filled ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 CUresult make(Context& context, const graph::FillPayload& fill, bool, GraphWork* work) {

@@ -32,6 +32,12 @@ struct MemoryHandle {
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
+bool is_opened_by(const Context& context, uint64_t address) {
+  const auto range = context.device().memory().find(address);
+  return range.has_value() && range->base == address && range->kind == softgpu::MemoryKind::kPeer &&
+         range->owner == context.id;
+}
+
 UniqueFd open_file(const MemoryHandle& handle) {
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
@@ -71,9 +77,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle bytes, unsigned 
   if (handle.process == ::getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as natively
   OpenedMemory& opened = Driver::instance().opened;
   std::lock_guard<std::mutex> lock(opened.calls);
-  const PeerName name{handle.secret.low, handle.secret.high, handle.offset};
+  const PeerName name{handle.secret.low, handle.secret.high, handle.offset, context->id};
   uint64_t address = opened.reopen(name);
-  if (address != 0 && !context->device().memory().find(address).has_value()) {
+  if (address != 0 && !is_opened_by(*context, address)) {
     opened.forget(address);  // it went with its context
     address = 0;
   }

@@ -64,6 +64,7 @@ void announce(const Event& event, Context& context, Stream& stream, bool at_once
   }
   auto command = std::make_unique<Command>();
   command->kind = CommandKind::kCopy;
+  command->always = true;  // others wait for it, whatever becomes of this context
   command->work = [peer = event.peer, number] { peer->page().finish(number); };
   context.device().management().submit(stream.queue, std::move(command));
 }

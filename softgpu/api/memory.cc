@@ -27,6 +27,12 @@ CUresult allocate(Context& context, CUdeviceptr* out, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+void finish_work_of(uint64_t owner) {
+  const std::shared_ptr<Context> context = softgpu::Driver::instance().contexts.find_if(
+      [owner](const Context& each) { return each.id == owner && each.alive(); });
+  if (context != nullptr) context->device().management().wait_for_all(*context->channel());
+}
+
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
@@ -67,8 +73,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
       (range->kind != MemoryKind::kDevice && !managed)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // As native: what may still use the block is waited for.
+  // As native: what may still use the block is waited for, in its own context as well.
   const CUresult sticky = context->synchronise();
+  if (range->owner != context->id) finish_work_of(range->owner);
   if (managed) {
     softgpu::Driver::instance().managed.remove(address);
     return memory.free_host(address, MemoryKind::kManaged) ? sticky : CUDA_ERROR_INVALID_VALUE;

@@ -10,6 +10,7 @@
 
 #include "base/stream_copy.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/exec/faults.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -60,7 +61,10 @@ CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait w
   }
   auto command = std::make_unique<Command>();
   command->kind = CommandKind::kCopy;
-  command->work = std::move(work);
+  // Memory may go meanwhile, by another context: then it is as if a kernel had touched it.
+  command->work = [work = std::move(work), channel = stream->channel, &management] {
+    if (!runs_without_fault(work)) management.fail(channel.get(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  };
   const uint64_t ordinal = management.submit(stream->queue, std::move(command));
   if (wait == Wait::kNo) return CUDA_SUCCESS;
   management.wait_for(*stream->queue, ordinal);

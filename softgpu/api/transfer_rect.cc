@@ -11,6 +11,7 @@
 
 #include "softgpu/api/array_object.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/exec/faults.h"
 
 namespace vgpu::softgpu {
 namespace {
@@ -86,8 +87,10 @@ CUresult check_rect(Context& context, const RectCopy& rect) {
 CUresult copy_rect_now(Context& context, const RectCopy& rect) {
   Place to, from;
   const CUresult r = locate_both(context, rect, &to, &from);
-  if (r == CUDA_SUCCESS) move_box(to, from, rect.width, rect.height, rect.depth);
-  return r;
+  if (r != CUDA_SUCCESS) return r;
+  const bool moved =
+      runs_without_fault([&] { move_box(to, from, rect.width, rect.height, rect.depth); });
+  return moved ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait wait,

@@ -85,6 +85,26 @@ void finish_current_work() {
   }
 }
 
+int protection_of(CUmemAccess_flags flags) {
+  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
+         : flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
+                                                  : PROT_READ | PROT_WRITE;
+}
+
+// Whether some device may do less there afterwards. Who is only given more need not wait.
+bool takes_access(uint64_t address, uint64_t bytes, std::span<const CUmemAccessDesc> descriptions) {
+  std::vector<uint64_t> bases;
+  addresses().each_mapping(address, bytes,
+                           [&bases](uint64_t base, uint64_t, int) { bases.push_back(base); });
+  for (const auto& [location, flags] : descriptions) {
+    if (check_location(location) != CUDA_SUCCESS) return false;  // refused anyway
+    for (const uint64_t base : bases) {
+      if ((addresses().protection_at(base, location.id) & ~protection_of(flags)) > 0) return true;
+    }
+  }
+  return false;
+}
+
 // Copies may use what some device may write: all of them are this process.
 void open_for_copies(uint64_t address, uint64_t bytes) {
   addresses().each_mapping(address, bytes, [](uint64_t base, uint64_t size, int protection) {
@@ -121,6 +141,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, C
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (out == nullptr || flags != 0 || !vmm::reservation_valid(bytes, alignment, hint))
     return CUDA_ERROR_INVALID_VALUE;
+  if (!vmm::reservation_fits(bytes, alignment)) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t wanted = Driver::instance().device().config().contrary ? 0 : hint;
   const uint64_t address = addresses().reserve_addresses(bytes, alignment, wanted);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -214,16 +235,13 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
   if (const CUresult ready = ready_for_vmm(); ready != CUDA_SUCCESS) return ready;
   if (descriptions == nullptr || count == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   // Copies that run were told that they may.
-  if (Driver::instance().device().memory().covers(address, bytes)) finish_current_work();
+  if (takes_access(address, bytes, {descriptions, count})) finish_current_work();
   const Lock lock(Driver::instance().virtual_memory);
   for (size_t i = 0; i < count; ++i) {
     const auto& [location, flags] = descriptions[i];
     if (const CUresult r = check_location(location); r != CUDA_SUCCESS) return r;
     if (!vmm::access_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
-    const int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
-                           : flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
-                                                                    : PROT_READ | PROT_WRITE;
-    if (!addresses().protect(address, bytes, protection, location.id))
+    if (!addresses().protect(address, bytes, protection_of(flags), location.id))
       return CUDA_ERROR_INVALID_VALUE;
     open_for_copies(address, bytes);
   }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/exec/grid_management.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -12,6 +14,11 @@
 #include "softgpu/exec/grid_family.h"
 
 namespace vgpu::softgpu {
+namespace {
+
+constexpr int kLookMs = 1;  // between looks while a process ends
+
+}  // namespace
 
 GridManagement::GridManagement(uint32_t launch_depth, uint64_t timeout_ms)
     : launch_depth_(launch_depth) {
@@ -128,10 +135,11 @@ void GridManagement::add_tail(Grid& parent, std::unique_ptr<Command> command) {
 uint64_t GridManagement::submit(const std::shared_ptr<StreamQueue>& queue,
                                 std::unique_ptr<Command> command, std::unique_ptr<Command> next) {
   while (!queue->unbounded) {
-    const uint64_t waiting =
-        queue->submitted.load(std::memory_order_relaxed) - queue->completed.load();
-    if (waiting < launch_depth_) break;
-    wait_for(*queue, queue->submitted.load(std::memory_order_relaxed) - launch_depth_ + 1);
+    // In this order: what others submit and complete meanwhile only makes the queue look longer.
+    const uint64_t completed = queue->completed.load();
+    const uint64_t submitted = queue->submitted.load(std::memory_order_relaxed);
+    if (submitted < completed + launch_depth_) break;
+    wait_for(*queue, submitted - launch_depth_ + 1);
   }
   uint64_t ordinal;
   std::vector<std::unique_ptr<Command>> spent;
@@ -371,6 +379,28 @@ GridManagement::Pending GridManagement::pending(const Channel& channel) {
 
 void GridManagement::wait_for_all(Channel& channel) {
   for (const auto& [queue, ordinal] : pending(channel)) wait_for(*queue, ordinal);
+}
+
+void GridManagement::wait_for_engines(Channel& channel) {
+  const auto rests = [](const std::shared_ptr<StreamQueue>& queue) {
+    if (queue == nullptr || queue->commands.empty()) return true;
+    const Command& front = *queue->commands.front();
+    return !front.started || front.kind == CommandKind::kHost;
+  };
+  for (;;) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto runs = [&](const std::shared_ptr<StreamQueue>& queue) {
+        return queue->channel == &channel && !rests(queue);
+      };
+      if (rests(channel.legacy) &&
+          std::none_of(channel.queues.begin(), channel.queues.end(), runs) &&
+          std::none_of(lingering_.begin(), lingering_.end(), runs)) {
+        return;
+      }
+    }
+    (void)::poll(nullptr, 0, kLookMs);
+  }
 }
 
 bool GridManagement::idle(Channel& channel) {

@@ -63,6 +63,9 @@ class GridManagement {
   void wait_for(EventPoint& point);
   // Everything submitted to the channel before the call.
   void wait_for_all(Channel& channel);
+  // For a process that ends, after fail(): until nothing of the channel runs but host functions.
+  // They may never return: one may be ending the process, or wait for the thread that does.
+  void wait_for_engines(Channel& channel);
   bool idle(Channel& channel);
 
  private:

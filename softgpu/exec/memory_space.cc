@@ -166,8 +166,9 @@ bool MemorySpace::add_chunk() {
 // One empty chunk is kept for the next small block, so that a program that takes and returns one
 // block over and over does not pay for pages each time. It belongs to nobody meanwhile.
 void MemorySpace::free_chunk(uint64_t address) {
-  // What other processes may still see is not used again.
-  if (spare_chunk_ != 0 || shared_.erase(address) != 0) {
+  // What other processes may still see is not used again, nor its file with what comes here next.
+  const bool seen = shared_.erase(address) != 0;
+  if (seen || spare_chunk_ != 0) {
     free_large(address, kChunkBytes);
     return;
   }

@@ -32,7 +32,7 @@ enum class CommandKind : uint8_t { kGrid, kCopy, kHost, kWatch, kGraph, kMarker 
 struct Command {
   CommandKind kind = CommandKind::kMarker;
   bool started = false;
-  bool always = false;    // kHost: runs in a broken context too
+  bool always = false;    // kCopy, kHost: runs in a broken context too
   uint32_t blockers = 0;  // points and ordinals it still waits for
   uint64_t ordinal = 0;
   StreamQueue* queue = nullptr;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/jit/compile_queue.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
 
 #include "softgpu/exec/engine_thread.h"
@@ -9,6 +11,9 @@
 
 namespace vgpu::softgpu {
 namespace {
+
+// A forked child has the jobs but nobody who works, and locks that nobody will open.
+bool in_child = false;
 
 constexpr size_t kStackBytes = 16u << 20;  // the compiler recurses over large kernels
 
@@ -24,6 +29,7 @@ CompileQueue& CompileQueue::instance() {
 // are kept from being destroyed (softgpu/api/exit_handlers.cc).
 CompileQueue::CompileQueue() {
   Engine::instance();
+  ::pthread_atfork(nullptr, nullptr, [] { in_child = true; });
   std::atexit([] { instance().stop(); });
 }
 
@@ -66,6 +72,7 @@ void CompileQueue::loop() {
 }
 
 void CompileQueue::stop() {
+  if (in_child) return;
   std::unique_lock<std::mutex> lock(mutex_);
   stopped_ = true;
   std::deque<Job> left;

@@ -30,11 +30,14 @@ void Emitter::cvt(const Instruction& in) {
     v = cvt_to_float(in, from, to, v);
     if (v == nullptr) return unsupported(in);
   } else if (from.is_real()) {
-    // Out of range saturates, NaN gives zero.
+    // Out of range saturates. NaN gives zero, or the highest bit where 64 bits are involved.
     v = round_to_integral(v, in);
     llvm::Type* type = shaped(int_type(to.bits), v);
     auto op = to.kind == 's' ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    v = b_.CreateIntrinsic(op, {type, v->getType()}, {v});
+    Value* const number = b_.CreateIntrinsic(op, {type, v->getType()}, {v});
+    const bool wide = from.bits == 64 || to.bits == 64;
+    Value* const none = llvm::ConstantInt::get(type, wide ? uint64_t{1} << (to.bits - 1) : 0);
+    v = wide ? b_.CreateSelect(b_.CreateFCmpUNO(v, v), none, number) : number;
   } else {
     v = cvt_integers(in, from, to, v);
   }

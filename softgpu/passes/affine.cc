@@ -2,6 +2,8 @@
 // lane 0. SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include <cstdlib>
+
 #include "softgpu/passes/kernel.h"
 
 namespace vgpu::softgpu {
@@ -13,6 +15,7 @@ using ptx::Type;
 
 constexpr int64_t kTop = INT64_MAX;  // not visited yet
 constexpr int64_t kNot = Kernel::kNotAffine;
+constexpr int64_t kSignedStrideMax = 1 << 16;  // of a signed index of 32 bits, from lane to lane
 constexpr unsigned kWarp = 32;
 
 // Facts about one register: its stride over the lanes of a run, and how many low bits of the first
@@ -126,11 +129,12 @@ class Affine {
     return {affine.stride * c, std::min(63, affine.zeros + trailing_zeros(c))};
   }
 
-  // 32 bits to 64: exact unless the value wraps inside the run. For signed values that is
-  // undefined in the source; for unsigned ones the first lane must be known to be a multiple of
-  // what the run spans.
+  // 32 bits to 64: exact unless the value wraps inside the run. For unsigned values the first lane
+  // must be known to be a multiple of what the run spans. A signed index that wraps is undefined in
+  // the source, but a hash that was made signed is not: only steps that an index may have count.
   Fact widen(const Fact& f, bool is_signed) const {
-    if (f.stride == kTop || f.stride == kNot || f.stride == 0 || is_signed) return f;
+    if (f.stride == kTop || f.stride == kNot || f.stride == 0) return f;
+    if (is_signed) return std::abs(f.stride) <= kSignedStrideMax ? f : Fact{kNot, 0};
     const int64_t span = f.stride * (width_ - 1);
     if (f.stride > 0 && f.zeros < 32 && (1ll << f.zeros) > span) return f;
     return {kNot, 0};

@@ -95,6 +95,8 @@ class Divergence {
       if (in.guard >= 0 && k_->divergent[in.guard]) return true;
       return in.opcode[0] != 'b' && in.operands.size() > 2 && operand_diverges(in.operands[2]);
     }
+    // Whether a lane's source is in range depends on the lane, whatever the operands are.
+    if (in.opcode == "shfl" && in.operands[0].second >= 0) return true;
     if (in.opcode == "elect" || in.opcode == "call" || in.opcode == "frame") return true;
     if (in.opcode == "mma" || in.opcode == "wmma" || in.opcode == "ldmatrix" ||
         in.opcode == "movmatrix" || in.opcode == "mbarrier") {

@@ -91,6 +91,11 @@ struct Instruction {
   bool type_from_end(int n, Type* type) const;
 };
 
+// What a module may ask for. A kernel's own limits are less (program.cc).
+inline constexpr uint64_t kModuleSharedBytesMax = 64u << 20;  // all its kernels' together
+inline constexpr uint64_t kLocalBytesMax = 512u << 10;        // of a thread, as natively
+inline constexpr uint64_t kParameterBytesMax = 1u << 20;
+
 // What a function takes and gives: the shape of a .callprototype.
 struct Prototype {
   std::vector<Variable> params, returns;

@@ -105,8 +105,10 @@ class Linker {
     module->linkage = std::move(linkage);
   }
 
-  // The window of the program is numbered afresh: what several modules declare is in it once.
+  // The window of the program is numbered afresh: what several modules declare is in it once. Each
+  // module has at most kModuleSharedBytesMax, and a program that has ever more is refused.
   void place(Variable* v) {
+    if (out_->shared_bytes > kModuleSharedBytesMax) return;
     out_->shared_bytes = (out_->shared_bytes + v->align - 1) / v->align * v->align;
     v->offset = out_->shared_bytes;
     out_->shared_bytes += static_cast<uint32_t>(v->bytes);
@@ -212,6 +214,10 @@ bool link_modules(std::vector<Module> modules, Module* out, std::string* error) 
     if (!linker.add(std::move(module))) return false;
   }
   const std::vector<std::string> missing = undefined_names(*out);
+  if (out->shared_bytes > kModuleSharedBytesMax) {
+    *error = "more than 64 MiB of shared variables";
+    return false;
+  }
   if (missing.empty()) return true;
   *error = "undefined reference to '" + missing.front() + "'";
   return false;

@@ -181,12 +181,10 @@ void Parser::local_variable(Space space) {
   do {
     Variable v = variable_declaration(space, declared);
     if (failed_) return;
-    uint32_t* bytes = space == Space::kShared ? &module_->shared_bytes : &function_->local_bytes;
-    if (!v.dynamic) {
-      *bytes = (*bytes + v.align - 1) / v.align * v.align;
-      v.offset = *bytes;
-      *bytes += static_cast<uint32_t>(v.bytes);
-    }
+    if (!v.dynamic && space == Space::kShared)
+      place_variable(&v, &module_->shared_bytes, kModuleSharedBytesMax);
+    if (!v.dynamic && space != Space::kShared)
+      place_variable(&v, &function_->local_bytes, kLocalBytesMax);
     if (space == Space::kParam)
       v.space = Space::kLocal;  // argument areas of calls live in the thread's own memory
     if (function_->variables.count(v.name) != 0) {
@@ -331,6 +329,8 @@ Operand Parser::address_operand() {
   Operand o;
   o.kind = Operand::Kind::kAddress;
   expect("[");
+  if (in_address_) return fail("an address inside of an address"), o;
+  in_address_ = true;
   if (peek().kind == Token::Kind::kNumber) {
     o.integer = integer();
   } else {
@@ -345,6 +345,7 @@ Operand Parser::address_operand() {
   }
   while (accept(",")) o.elements.push_back(operand());
   expect("]");
+  in_address_ = false;
   return o;
 }
 

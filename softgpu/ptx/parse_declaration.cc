@@ -11,11 +11,17 @@ namespace {
 
 constexpr uint64_t kVariableBytesMax = 1ull << 40;
 
-uint32_t round_up(uint64_t value, uint32_t align) {
-  return static_cast<uint32_t>((value + align - 1) / align * align);
-}
-
 }  // namespace
+
+void Parser::place_variable(Variable* variable, uint32_t* bytes, uint64_t bytes_max) {
+  const uint64_t align = variable->align;
+  const uint64_t offset = (*bytes + align - 1) / align * align;
+  if (variable->bytes > bytes_max || offset > bytes_max - variable->bytes)
+    return fail("'" + variable->name + "' makes more than " + std::to_string(bytes_max) +
+                " bytes of this state space");
+  variable->offset = static_cast<uint32_t>(offset);
+  *bytes = static_cast<uint32_t>(offset + variable->bytes);
+}
 
 // [.align n] [.v2|.v4] .type; the state space has been read.
 Parser::DeclaredType Parser::declared_type() {
@@ -122,8 +128,7 @@ std::vector<Variable> Parser::parameter_list(uint32_t* bytes) {
     const bool in_register = is(".reg");
     if (!accept(".param")) expect(".reg");
     Variable v = variable_declaration(in_register ? Space::kReg : Space::kParam);
-    v.offset = round_up(offset, v.align);
-    offset = v.offset + static_cast<uint32_t>(v.bytes);
+    place_variable(&v, &offset, kParameterBytesMax);
     list.push_back(v);
     if (!accept(",")) break;
   }

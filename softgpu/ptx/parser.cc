@@ -207,10 +207,7 @@ void Parser::module_variable(bool external) {
   if (space == Space::kShared) {
     if (!variable.dynamic) {
       variable.external = external;
-      module_->shared_bytes =
-          (module_->shared_bytes + variable.align - 1) / variable.align * variable.align;
-      variable.offset = module_->shared_bytes;
-      module_->shared_bytes += static_cast<uint32_t>(variable.bytes);
+      place_variable(&variable, &module_->shared_bytes, kModuleSharedBytesMax);
     }
     module_->variables[variable.name] = variable;
     return expect(";");

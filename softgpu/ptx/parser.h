@@ -77,6 +77,8 @@ class Parser {
   void label(const std::string& name);
   void close_scope();
   std::string find_variable(const std::string& name) const;
+  // Gives the variable a place behind what is there already.
+  void place_variable(Variable* variable, uint32_t* bytes, uint64_t bytes_max);
   int find_register(const std::string& name) const;
   void name_carry(Instruction* in);
 
@@ -96,6 +98,7 @@ class Parser {
   std::vector<LabelScope> label_scopes_;
   int carry_ = -1;  // the register that stands for the carry flag, once it is used
   Linkage linkage_ = Linkage::kLocal;  // of the item being read
+  bool in_address_ = false;            // its elements are being read
   bool failed_ = false;
   Diagnostic error_;
 };

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -305,6 +306,21 @@ TEST(CallbackChildTest, DISABLED_EndsInTheMidst) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+TEST_F(CallbackTest, AFunctionMayEndTheProcess) {
+  EXPECT_EQ(run_in_fresh_process("CallbackChildTest.DISABLED_EndsTheProcess"), 0);
+}
+
+// An error handler ends the program from inside of a function.
+TEST(CallbackChildTest, DISABLED_EndsTheProcess) {
+  CUcontext context = nullptr;
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  static std::function<void()> function = [] { std::exit(0); };
+  ASSERT_OK(cuLaunchHostFunc(CU_STREAM_LEGACY, call, &function));
+  for (;;) ::poll(nullptr, 0, 1000);
 }
 
 }  // namespace

@@ -52,6 +52,17 @@ TEST_F(IpcEventTest, WrongCalls) {
   EXPECT_CU(cuIpcGetEventHandle(&handle, nullptr), CUDA_ERROR_INVALID_HANDLE);
   float ms = 0;
   EXPECT_CU(cuEventElapsedTime_v2(&ms, event, event), CUDA_ERROR_INVALID_HANDLE);
+  // Other processes could not wait for these: refused, not ignored.
+  CUcontext context = nullptr;
+  EXPECT_OK(cuCtxGetCurrent(&context));
+  EXPECT_CU(cuCtxRecordEvent(context, event), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_CU(cuCtxWaitEvent(context, event), CUDA_ERROR_NOT_SUPPORTED);
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  EXPECT_OK(cuGraphCreate(&graph, 0));
+  EXPECT_CU(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, event), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_CU(cuGraphAddEventWaitNode(&node, graph, nullptr, 0, event), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_OK(cuGraphDestroy(graph));
   EXPECT_OK(cuEventDestroy_v2(event));
   EXPECT_OK(cuEventDestroy_v2(plain));
 }
@@ -162,6 +173,33 @@ TEST_F(IpcEventTest, DISABLED_RecordsAndDies) {
   EXPECT_OK(cuEventRecord(event, stream));
   EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
   ::_exit(HasFailure() ? 1 : 0);
+}
+
+TEST_F(IpcEventTest, ARecordInABrokenContextIsPast) {
+  EXPECT_EQ(run_in_fresh_process("IpcEventChildTest.DISABLED_RecordsBehindAFault"), 0);
+}
+
+// Nobody waits for ever for what a fault has kept from running.
+TEST(IpcEventChildTest, DISABLED_RecordsBehindAFault) {
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUfunction poke = nullptr;
+  CUevent event = nullptr;
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+  ASSERT_OK(cuCtxSetCurrent(context));
+  ASSERT_OK(cuModuleLoadData(&module, kKernels));
+  ASSERT_OK(cuModuleGetFunction(&poke, module, "poke"));
+  ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+  CUipcEventHandle handle = {};
+  ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+  CUdeviceptr nowhere = 0x10;
+  void* params[] = {&nowhere};
+  ASSERT_OK(cuLaunchKernel(poke, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  const CUresult recorded = driver().cuEventRecord(event, nullptr);
+  EXPECT_TRUE(recorded == CUDA_SUCCESS || recorded == CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_CU(cuEventSynchronize(event), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_CU(cuEventQuery(event), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 }  // namespace

@@ -59,6 +59,31 @@ TEST_F(IpcTest, DISABLED_OpensBoth) {
   EXPECT_OK(cuIpcCloseMemHandle(third));
 }
 
+// What a context has opened ends with it; the same handle opens the memory again in another one.
+TEST_F(IpcTest, AContextTakesWhatItHasOpened) {
+  const Words large(1 << 20);
+  EXPECT_OK(cuMemsetD32_v2(large.at(), 22, 1 << 20));
+  EXPECT_OK(cuCtxSynchronize());
+  hand_over("VGPU_TEST_LARGE", handle_of(large.at()));
+  EXPECT_EQ(run_in_fresh_process("IpcTest.DISABLED_OpensInTwoContexts"), 0);
+}
+
+TEST_F(IpcTest, DISABLED_OpensInTwoContexts) {
+  const CUipcMemHandle handle = handed_over("VGPU_TEST_LARGE");
+  CUcontext other = nullptr;
+  ASSERT_OK(cuCtxCreate_v4(&other, nullptr, 0, device_));
+  EXPECT_EQ(word_at(open(handle)), 22U);
+  ASSERT_OK(cuCtxDestroy_v2(other));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  const Words own(1 << 20);  // perhaps where the other context had it
+  EXPECT_OK(cuMemsetD32_v2(own.at(), 1, 1 << 20));
+  const CUdeviceptr here = open(handle);
+  EXPECT_NE(here, own.at());
+  EXPECT_EQ(word_at(here), 22U);
+  EXPECT_OK(cuIpcCloseMemHandle(here));
+  EXPECT_EQ(word_at(own.at()), 1U);
+}
+
 TEST_F(IpcTest, WrongCalls) {
   const Words words(64);
   CUipcMemHandle handle = handle_of(words.at());

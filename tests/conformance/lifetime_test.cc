@@ -1,7 +1,13 @@
 // What lives how long, and who may touch it when: code, pinned memory, copies, many handles.
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,6 +25,88 @@ class LifetimeTest : public KernelTest {
     return static_cast<uint32_t*>(memory);
   }
 };
+
+// Memory is freed while another context is current than the one that copies it.
+TEST_F(LifetimeTest, FreeingWaitsForTheContextOfTheMemory) {
+  constexpr size_t kBytes = size_t{32} << 20;
+  CUcontext other = nullptr;
+  ASSERT_OK(cuCtxCreate_v4(&other, nullptr, 0, device_));
+  CUstream stream = nullptr;
+  ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 4; ++i) {
+    CUdeviceptr from = 0, to = 0;
+    ASSERT_OK(cuCtxSetCurrent(other));
+    ASSERT_OK(cuMemAlloc_v2(&from, kBytes));
+    ASSERT_OK(cuMemAlloc_v2(&to, kBytes));
+    EXPECT_OK(cuMemcpyDtoDAsync_v2(to, from, kBytes, stream));
+    ASSERT_OK(cuCtxSetCurrent(context_));
+    EXPECT_OK(cuMemFree_v2(to));
+    EXPECT_OK(cuMemFree_v2(from));
+    ASSERT_OK(cuCtxSetCurrent(other));
+    EXPECT_OK(cuStreamSynchronize(stream));
+  }
+  EXPECT_OK(cuCtxDestroy_v2(other));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+}
+
+// Frees of much memory, or of many blocks, make guests look how far their work is: whoever waits
+// for the context afterwards waits for that work as before.
+TEST_F(LifetimeTest, WaitingForAContextKnowsTheWorkBeforeAFree) {
+  for (const bool destroys : {false, true}) {
+    for (const bool legacy : {false, true}) {
+      CUdeviceptr large = 0;
+      ASSERT_OK(cuMemAlloc_v2(&large, size_t{128} << 20));
+      CUstream stream = nullptr;
+      if (!legacy) ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+      std::atomic<bool> opened{false};
+      auto gate = std::make_unique<Gate>(function("gate"), stream);
+      std::thread opener([&] {
+        ::poll(nullptr, 0, 60);
+        opened.store(true);
+        gate->open();
+      });
+      EXPECT_OK(cuMemFree_v2(large));
+      if (destroys && !legacy) EXPECT_OK(cuStreamDestroy_v2(stream));
+      EXPECT_OK(cuCtxSynchronize());
+      EXPECT_TRUE(opened.load()) << (legacy ? "legacy" : "other") << " stream";
+      opener.join();
+      if (destroys && !legacy) (void)gate.release();  // its stream is gone
+      gate.reset();
+      if (!destroys && !legacy) EXPECT_OK(cuStreamDestroy_v2(stream));
+    }
+  }
+}
+
+TEST_F(LifetimeTest, AForkedChildExitsWhileCodeIsCompiled) {
+  EXPECT_EQ(run_in_fresh_process("LifetimeTest.DISABLED_ForksWhileCodeIsCompiled"), 0);
+}
+
+// Code that no process has seen before, so that it is in no cache, and much of it.
+std::string fresh_code() {
+  std::string text =
+      ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry fresh() {\n"
+      ".reg .b32 %r<4>;\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\n";
+  std::random_device random;
+  for (int i = 0; i < 3000; ++i)
+    text += "mad.lo.u32 %r1, %r2, " + std::to_string(random()) + ", %r1;\nxor.b32 %r2, %r2, %r1;\n";
+  return text + ".reg .pred %p1;\nsetp.eq.u32 %p1, %r1, 77777;\n@%p1 trap;\nret;\n}\n";
+}
+
+TEST_F(LifetimeTest, DISABLED_ForksWhileCodeIsCompiled) {
+  CUmodule module = nullptr;
+  CUfunction fresh = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, fresh_code().c_str()));
+  ASSERT_OK(cuModuleGetFunction(&fresh, module, "fresh"));
+  EXPECT_OK(cuLaunchKernel(fresh, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr));
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(7);  // with exit handlers
+  int status = -1;
+  for (int i = 0; i < 10'000 && ::waitpid(child, &status, WNOHANG) != child; ++i)
+    ::poll(nullptr, 0, 1);
+  EXPECT_EQ(status, 7 << 8) << "the child hangs";
+  ::kill(child, SIGKILL);
+  EXPECT_OK(cuCtxSynchronize());
+}
 
 TEST_F(LifetimeTest, CodeIsUnloadedWhileItsWorkIsQueued) {
   Stream stream;

@@ -124,6 +124,8 @@ TEST_F(VmmTest, WrongCalls) {
   EXPECT_CU(cuMemAddressReserve(&address, kStep + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuMemAddressReserve(&address, 0, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuMemAddressReserve(&address, kStep, 3, 0, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemAddressReserve(&address, ~size_t{4095}, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_CU(cuMemAddressReserve(&address, kStep, size_t{1} << 63, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_CU(cuMemCreate(&handle, kStep + 1, &prop_, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuMemCreate(&handle, kStep, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuMemCreate(&handle, size_t{1} << 46, &prop_, 0), CUDA_ERROR_OUT_OF_MEMORY);

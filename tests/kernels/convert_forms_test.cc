@@ -28,10 +28,12 @@ std::string spelled(const std::string& modifiers) {
   return "cvt" + modifiers + "." + name<D>() + "." + name<A>();
 }
 
+// NaN: zero, or the highest bit where source or result have 64 bits.
 template <typename D>
-D clamp_real(double v) {
+D clamp_real(double v, bool wide_source = false) {
   using L = std::numeric_limits<D>;
-  if (v != v) return 0;
+  if (v != v && !wide_source && sizeof(D) < 8) return 0;
+  if (v != v) return static_cast<D>(uint64_t{1} << (sizeof(D) * 8 - 1));
   if (v <= static_cast<double>(L::min())) return L::min();
   if (v >= std::ldexp(1.0, L::digits)) return L::max();
   return static_cast<D>(v);
@@ -53,8 +55,9 @@ double rounded_integral(const std::string& mode, A v) {
 template <typename D, typename A>
 void check_to_integer() {
   for (const std::string mode : {".rni", ".rzi", ".rmi", ".rpi"}) {
-    check({unary<D, A>(spelled<D, A>(mode),
-                       [mode](A a) { return clamp_real<D>(rounded_integral(mode, a)); })});
+    check({unary<D, A>(spelled<D, A>(mode), [mode](A a) {
+      return clamp_real<D>(rounded_integral(mode, a), sizeof(A) == 8);
+    })});
   }
 }
 

@@ -162,6 +162,7 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
       {"sum_then_choose", sum_then_choose},
       {"triangular", triangular},
       {"wrapped", wrapped},
+      {"hashes", hashes},
       {"spin_registers", spin_registers},
       {"member_masks", member_masks}};
   if (auto control = kControl.find(name); control != kControl.end()) {

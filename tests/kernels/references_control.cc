@@ -19,6 +19,11 @@ void wrapped(Buffer* d) {
   for (uint32_t i = 0; i < d->count; ++i) d->as<uint64_t>()[i] = uint64_t{i - 9} * 5;
 }
 
+void hashes(Buffer* d) {
+  for (uint32_t i = 0; i < d->count; ++i)
+    d->as<int64_t>()[i] = static_cast<int32_t>(i * 2654435761u);
+}
+
 void spin_registers(Buffer* d) {
   for (uint32_t i = 0; i < d->count; ++i) d->as<uint32_t>()[i] = (i + 5 + 7 + 9) * 1000 + 11;
 }

@@ -11,6 +11,7 @@ namespace vgpu::softgpu {
 void sum_then_choose(Buffer* d);
 void triangular(Buffer* d);
 void wrapped(Buffer* d);
+void hashes(Buffer* d);
 void spin_registers(Buffer* d);
 void member_masks(Buffer* d);
 

@@ -37,6 +37,54 @@ std::shared_ptr<const Program> parse(const std::string& body) {
   return program;
 }
 
+std::string refusal(const std::string& body) {
+  Diagnostic error;
+  EXPECT_EQ(Program::parse(kHead + body, &error), nullptr);
+  return error.text;
+}
+
+// Kernels that are larger than kernels may be, in every state space.
+TEST(Limits, OfAKernel) {
+  for (const char* body : {
+           ".visible .entry k(.param .b8 a[4294967280], .param .b8 b[32]) { ret; }",
+           ".visible .entry k(.param .b8 a[32768]) { ret; }",
+           ".visible .entry k() { .local .b8 a[4294967296]; ret; }",
+           ".visible .entry k() { .local .b8 a[600000]; ret; }",
+           ".shared .b8 a[4294967296]; .visible .entry k() { ret; }",
+           ".visible .entry k() { .shared .b8 a[4294967290]; .shared .b8 b[8]; ret; }",
+           ".func f(.param .b8 a[4294967295], .param .b8 b[4294967295]) { ret; }",
+       }) {
+    EXPECT_NE(refusal(body), "") << body;
+  }
+  EXPECT_NE(refusal(".visible .entry k() { .shared .b8 a[65536]; .reg .b32 %r<2>;\n"
+                    " mov.u32 %r1, a; ret; }")
+                .find("static shared memory"),
+            std::string::npos);
+  EXPECT_NE(parse(".visible .entry k(.param .b8 a[32764]) { ret; }"), nullptr);
+}
+
+TEST(Limits, OfNesting) {
+  std::string deep = ".visible .entry k() { .reg .b32 %r<2>; ld.u32 %r1, ";
+  for (int i = 0; i < 300'000; ++i) deep += "[a,{";
+  EXPECT_NE(refusal(deep), "");
+}
+
+// A call through a pointer reaches what another kernel points to.
+TEST(Digests, KnowWhatIsPointedTo) {
+  const auto module = [](const std::string& stored) {
+    return parse(
+        ".global .u64 place;\n"
+        ".func f() { ret; }\n.func g() { ret; }\n"
+        ".visible .entry calls() { .reg .b64 %rd<2>; ld.global.u64 %rd1, [place];\n"
+        " p: .callprototype ()_();\n call %rd1, (), p; ret; }\n"
+        ".visible .entry stores() { .reg .b64 %rd<2>; mov.u64 %rd1, " +
+        stored + "; st.global.u64 [place], %rd1; ret; }\n");
+  };
+  const auto one = module("f"), same = module("f"), other = module("g");
+  EXPECT_EQ(one->digest(0), same->digest(0));
+  EXPECT_NE(one->digest(0), other->digest(0));
+}
+
 TEST(SharedMemory, AKernelHasOnlyWhatItNames) {
   const auto program = parse(R"(
 .shared .align 4 .b8 common[64];

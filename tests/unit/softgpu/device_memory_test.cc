@@ -147,5 +147,22 @@ TEST_F(MemorySpaceTest, RegisteredHostMemory) {
   EXPECT_FALSE(memory_->unregister_host(base));
 }
 
+// What is at an address later has a file of its own.
+TEST_F(MemorySpaceTest, AFileGoesWithItsChunk) {
+  const uint64_t first = allocate(kMiB), second = allocate(kMiB), third = allocate(kMiB);
+  ASSERT_NE(first / kChunkBytes, third / kChunkBytes);
+  ASSERT_EQ(first / kChunkBytes, second / kChunkBytes);
+  MemorySpace::SharedBlock before, after;
+  ASSERT_TRUE(memory_->share(third, &before));
+  EXPECT_TRUE(memory_->free(first));
+  EXPECT_TRUE(memory_->free(second)) << "their chunk is kept";
+  EXPECT_TRUE(memory_->free(third));
+  uint64_t again = 0;
+  for (int i = 0; i < 8 && again != third; ++i) again = allocate(kMiB);
+  ASSERT_EQ(again, third) << "the address is used again";
+  ASSERT_TRUE(memory_->share(again, &after));
+  EXPECT_FALSE(after.secret == before.secret);
+}
+
 }  // namespace
 }  // namespace vgpu::softgpu
