@@ -46,6 +46,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr || bytes == 0 || !attach_flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   if (!shim::shares_host_memory(*session)) return CUDA_ERROR_NOT_SUPPORTED;
   HostBlock block;
   block.kind = HostKind::kManaged;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "api/vmm/rules.h"
@@ -58,7 +59,9 @@ CUresult map_all(CUmemGenericAllocationHandle handle, uint64_t bytes, CUdevicept
   if (result != CUDA_SUCCESS) return result;
   result = driver::cuMemMap(*base, bytes, 0, handle, 0);
   if (result == CUDA_SUCCESS) {
-    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}},
+    CUdevice device = 0;  // without a context: the first
+    (void)driver::cuCtxGetDevice(&device);
+    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
                                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     result = driver::cuMemSetAccess(*base, bytes, &access, 1);
     if (result != CUDA_SUCCESS) (void)driver::cuMemUnmap(*base, bytes);
@@ -67,13 +70,20 @@ CUresult map_all(CUmemGenericAllocationHandle handle, uint64_t bytes, CUdevicept
   return result;
 }
 
-// Under the table's lock. The last buffer of what is destroyed takes the mapping with it.
-void end_if_unused(uint64_t id) {
-  Memory* memory = table().memories.find(id);
-  if (!memory->destroyed || memory->buffers != 0) return;
-  (void)driver::cuMemUnmap(memory->base, memory->bytes);
-  (void)driver::cuMemAddressFree(memory->base, memory->bytes);
+// Under the table's lock. What nobody has any more is taken out, to be unmapped without the lock:
+// that waits for work.
+std::optional<Memory> take_if_unused(uint64_t id) {
+  const Memory* memory = table().memories.find(id);
+  if (!memory->destroyed || memory->buffers != 0) return std::nullopt;
+  const Memory unused = *memory;
   table().memories.remove(id);
+  return unused;
+}
+
+void unmap(const std::optional<Memory>& unused) {
+  if (!unused.has_value()) return;
+  (void)driver::cuMemUnmap(unused->base, unused->bytes);
+  (void)driver::cuMemAddressFree(unused->base, unused->bytes);
 }
 
 Memory* find(CUexternalMemory handle) {
@@ -93,13 +103,17 @@ CUresult check(const CUDA_EXTERNAL_MEMORY_HANDLE_DESC& description) {
 }  // namespace
 
 bool free_buffer(CUdeviceptr address) {
-  std::lock_guard lock(table().mutex);
-  const auto found = table().buffers.find(address);
-  if (found == table().buffers.end()) return false;
-  const uint64_t id = found->second.memory;
-  if (--found->second.count == 0) table().buffers.erase(found);
-  --table().memories.find(id)->buffers;
-  end_if_unused(id);
+  std::optional<Memory> unused;
+  {
+    std::lock_guard lock(table().mutex);
+    const auto found = table().buffers.find(address);
+    if (found == table().buffers.end()) return false;
+    const uint64_t id = found->second.memory;
+    if (--found->second.count == 0) table().buffers.erase(found);
+    --table().memories.find(id)->buffers;
+    unused = take_if_unused(id);
+  }
+  unmap(unused);
   return true;
 }
 
@@ -162,11 +176,15 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMemory hand
 
 CUresult cuDestroyExternalMemory(CUexternalMemory handle) {
   if (const CUresult r = external::ready(); r != CUDA_SUCCESS) return r;
-  std::lock_guard lock(table().mutex);
-  Memory* memory = external::find(handle);
-  if (memory == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  memory->destroyed = true;
-  external::end_if_unused(external::id_of(handle));
+  std::optional<Memory> unused;
+  {
+    std::lock_guard lock(table().mutex);
+    Memory* memory = external::find(handle);
+    if (memory == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    memory->destroyed = true;
+    unused = external::take_if_unused(external::id_of(handle));
+  }
+  external::unmap(unused);
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Life of a context.
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/api/context_object.h"
+#include "softgpu/api/capture_hooks.h"
 
 #include <algorithm>
 
@@ -24,12 +25,21 @@ constexpr LimitDefault kLimitDefaults[] = {
     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
 };
 
-// A number of the calling thread that is never used again.
+// A number of the calling thread that is never used again. Its default streams end with it.
+struct ThreadNumber {
+  uint64_t number = 0;
+  ~ThreadNumber() {
+    Driver& driver = Driver::instance();
+    if (number == 0 || driver.ready() != CUDA_SUCCESS) return;
+    driver.contexts.for_each([this](Context& context) { context.forget_thread(number); });
+  }
+};
+
 uint64_t thread_number() {
   static std::atomic<uint64_t> next{1};
-  static thread_local uint64_t mine = 0;
-  if (mine == 0) mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
+  static thread_local ThreadNumber mine;
+  if (mine.number == 0) mine.number = next.fetch_add(1, std::memory_order_relaxed);
+  return mine.number;
 }
 
 uint64_t next_stream_id() {
@@ -98,6 +108,7 @@ void Context::close() {
   for (const auto& stream : streams) driver.streams.remove(stream->handle);
   driver.events.remove_if([this](const Event& event) { return event.context == this; });
   for (const auto& module : modules) module->unload();
+  driver.libraries.for_each([this](Library& each) { each.forget_context(*this); });
   output_.clear();
   driver.textures.forget_context(*this);
   forget_arrays(*this);
@@ -135,6 +146,19 @@ std::shared_ptr<Stream> Context::per_thread_stream() {
     gate(*stream);
   }
   return stream;
+}
+
+void Context::forget_thread(uint64_t thread) {
+  std::shared_ptr<Stream> stream;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = per_thread_.find(thread);
+    if (found == per_thread_.end()) return;
+    stream = std::move(found->second);
+    per_thread_.erase(found);
+  }
+  graph::forget_stream(key_of(*stream));
+  device_->management().close_queue(stream->queue);  // what is in it still runs
 }
 
 std::vector<std::shared_ptr<Stream>> Context::streams() const {

@@ -40,6 +40,8 @@ class Context {
   std::shared_ptr<Stream> per_thread_stream();
   std::vector<std::shared_ptr<Stream>> streams() const;
 
+  // A thread has ended: its default stream goes as a destroyed one does.
+  void forget_thread(uint64_t thread);
   void add_stream(const std::shared_ptr<Stream>& stream);
   void drop_stream(const std::shared_ptr<Stream>& stream);
   // `point` is reached when all work is done that the context has been given.

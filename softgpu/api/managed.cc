@@ -44,6 +44,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   if (out == nullptr || bytes == 0 || !attach_flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = graph::check_unsafe(); r != CUDA_SUCCESS) return r;
   const uint64_t address =
       context->device().memory().allocate_host(bytes, flags, context->id, MemoryKind::kManaged);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -211,6 +211,16 @@ CUresult Library::managed_variable(std::string_view name, uint64_t* address, uin
   return CUDA_SUCCESS;
 }
 
+void Library::forget_context(const Context& context) {
+  std::vector<std::shared_ptr<Module>> gone;  // freed without the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(modules_, [&](auto& each) {
+    if (each.first.first != &context) return false;
+    gone.push_back(std::move(each.second));
+    return true;
+  });
+}
+
 void Library::unload() {
   Driver& driver = Driver::instance();
   for (const auto& kernel : kernels_) driver.kernels.remove(kernel->handle);

@@ -139,6 +139,8 @@ class Library : public std::enable_shared_from_this<Library> {
   CUresult module_in(Context& context, std::shared_ptr<Module>* module);
   // As cuLibraryGetManaged: needs no context.
   CUresult managed_variable(std::string_view name, uint64_t* address, uint64_t* bytes);
+  // The context ends, and its modules with it.
+  void forget_context(const Context& context);
   void unload();
 
   CUlibrary handle = nullptr;

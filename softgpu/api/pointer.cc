@@ -107,7 +107,7 @@ CUresult known(const Context& current, const MemoryRange& range, CUpointer_attri
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return put<size_t>(data, reserved(range).bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED:
-      return put<unsigned>(data, 1);
+      return put<bool>(data, true);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return put<unsigned long long>(data, softgpu::handle_types_at(pointer));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

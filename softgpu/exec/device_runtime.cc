@@ -239,13 +239,15 @@ CnpError DeviceRuntime::record(uint32_t thread, uint64_t event, uint64_t stream)
   GridFamily& family = grid_->family();
   {
     std::lock_guard<std::mutex> lock(family.mutex);
-    const auto found = family.events.find(event);
-    if (found == family.events.end()) return CnpError::kInvalidValue;
-    found->second = point;
+    if (family.events.count(event) == 0) return CnpError::kInvalidValue;
   }
   auto command = std::make_unique<Command>();
-  command->record = std::move(point);
+  command->record = point;
   grid_->management->submit_child(*grid_, queue, std::move(command));
+  // Only now: another block's wait for it in this stream must come behind the record.
+  std::lock_guard<std::mutex> lock(family.mutex);
+  if (const auto found = family.events.find(event); found != family.events.end())
+    found->second = std::move(point);
   return CnpError::kSuccess;
 }
 

@@ -17,7 +17,8 @@
 
 namespace vgpu::softgpu {
 
-// Thread-safe. One per device; never destroyed while engines run.
+// Thread-safe. One for all devices of the process, whose copies share its engine; never destroyed
+// while engines run.
 class GridManagement {
  public:
   // `timeout_ms`: how long a grid may run; 0 = for ever.

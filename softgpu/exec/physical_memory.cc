@@ -254,9 +254,13 @@ bool PhysicalMemory::protect(uint64_t address, uint64_t bytes, int protection, i
   if (!exactly_mapped(address, bytes)) return false;
   for (auto it = mappings_.find(address); it != mappings_.end() && it->first < address + bytes;
        ++it) {
-    it->second.access[static_cast<size_t>(device)] = static_cast<uint8_t>(protection);
-    if (::mprotect(pointer(it->first), it->second.bytes, it->second.protection()) != 0)
+    uint8_t& access = it->second.access[static_cast<size_t>(device)];
+    const uint8_t before = access;
+    access = static_cast<uint8_t>(protection);
+    if (::mprotect(pointer(it->first), it->second.bytes, it->second.protection()) != 0) {
+      access = before;
       return false;
+    }
   }
   return true;
 }

@@ -1,6 +1,8 @@
 // Tensor operations: fragments go to the runtime as arrays of 32 lanes.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "softgpu/jit/emitter.h"
 #include "softgpu/jit/fragment.h"
@@ -28,6 +30,27 @@ std::vector<MatrixType> types_of(const ptx::Instruction& in) {
 
 std::vector<ptx::Operand> elements_of(const ptx::Operand& o) {
   return o.kind == ptx::Operand::Kind::kVector ? o.elements : std::vector<ptx::Operand>{o};
+}
+
+bool known_wmma_shape(const MatrixShape& s) {
+  static constexpr MatrixShape kShapes[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8},
+                                            {8, 8, 4},    {8, 8, 32},  {8, 8, 128}};
+  return std::any_of(std::begin(kShapes), std::end(kShapes), [&s](const MatrixShape& each) {
+    return each.rows == s.rows && each.columns == s.columns && each.k == s.k;
+  });
+}
+
+// Whether the operands of wmma.mma d, a, b, c have all elements. They may hold some twice.
+bool enough_registers(const ptx::Instruction& in, const MatrixShape& s, MatrixType a, MatrixType b,
+                      MatrixType c, MatrixType d) {
+  const uint32_t counts[4] = {result_fragment(s.rows, s.columns, d).registers,
+                              s.rows * s.k * matrix_bits(a) / 32 / register_bits(a),
+                              s.columns * s.k * matrix_bits(b) / 32 / register_bits(b),
+                              result_fragment(s.rows, s.columns, c).registers};
+  for (size_t i = 0; i < 4; ++i) {
+    if (elements_of(in.operands[i]).size() < counts[i]) return false;
+  }
+  return true;
 }
 
 uint32_t packed(const MatrixShape& s) { return s.rows | s.columns << 8 | s.k << 16; }
@@ -102,13 +125,16 @@ void Emitter::wmma(const Instruction& in) {
   MatrixShape s;
   const auto t = types_of(in);
   if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
-  if (!shape_of(in, &s) || t.empty()) return unsupported(in);
+  if (!shape_of(in, &s) || t.empty() || !known_wmma_shape(s)) return unsupported(in);
   if (in.has("mma")) {
     // Of halves only the types of d and c are written.
-    if (t.size() == 2)
-      return matrix_product(in, s, MatrixType::kF16, MatrixType::kF16, t[1], t[0], 4);
-    if (t.size() != 4) return unsupported(in);
-    return matrix_product(in, s, t[1], t[2], t[3], t[0], 4);
+    const bool halves = t.size() == 2;
+    if (!halves && t.size() != 4) return unsupported(in);
+    const MatrixType a = halves ? MatrixType::kF16 : t[1], b = halves ? MatrixType::kF16 : t[2];
+    const MatrixType c = halves ? t[1] : t[3];
+    if (in.operands.size() != 4 || !enough_registers(in, s, a, b, c, t[0]))
+      return unsupported(in, "its registers");
+    return matrix_product(in, s, a, b, c, t[0], 4);
   }
   const bool stores = in.has("store");
   const Operand& fragment = in.operands[stores ? 1 : 0];

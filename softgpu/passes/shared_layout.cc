@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "softgpu/passes/call_graph.h"
+
 namespace vgpu::softgpu {
 namespace {
 
@@ -14,8 +16,7 @@ class Walk {
  public:
   explicit Walk(const ptx::Module& module) : module_(module) {}
 
-  // False when a call has no name.
-  bool run(const ptx::Function& kernel) {
+  void run(const ptx::Function& kernel) {
     std::vector<const ptx::Function*> work{&kernel};
     while (!work.empty()) {
       const ptx::Function* const f = work.back();
@@ -23,16 +24,27 @@ class Walk {
       if (!seen_.insert(f).second) continue;
       for (const ptx::Instruction& in : f->body) {
         if (in.opcode == "call" && (in.operands.size() < 2 || in.operands[1].symbol.empty()))
-          return false;
+          visit_all_pointed_to(&work);
         for (const ptx::Operand& o : in.operands) visit(*f, o, &work);
       }
     }
-    return true;
   }
 
   const std::map<uint32_t, const ptx::Variable*>& found() const { return found_; }
 
  private:
+  // A call without a name may reach every function whose address somebody takes.
+  void visit_all_pointed_to(std::vector<const ptx::Function*>* work) {
+    if (pointers_seen_) return;
+    pointers_seen_ = true;
+    for (const std::string& name : address_taken(module_)) {
+      const auto function = module_.function_index.find(name);
+      if (function == module_.function_index.end()) continue;
+      const ptx::Function& f = module_.functions[static_cast<size_t>(function->second)];
+      if (!f.is_kernel) work->push_back(&f);
+    }
+  }
+
   void visit(const ptx::Function& f, const ptx::Operand& o,
              std::vector<const ptx::Function*>* work) {
     for (const ptx::Operand& e : o.elements) visit(f, e, work);
@@ -54,6 +66,7 @@ class Walk {
 
   const ptx::Module& module_;
   std::set<const ptx::Function*> seen_;
+  bool pointers_seen_ = false;
   std::map<uint32_t, const ptx::Variable*> found_;  // by offset in the module's numbering
 };
 
@@ -62,10 +75,7 @@ class Walk {
 SharedLayout shared_layout(const ptx::Module& module, const ptx::Function& kernel) {
   SharedLayout layout;
   Walk walk(module);
-  if (!walk.run(kernel)) {
-    layout.bytes = module.shared_bytes;
-    return layout;
-  }
+  walk.run(kernel);
   for (const auto& [offset, variable] : walk.found()) {
     layout.bytes = (layout.bytes + variable->align - 1) / variable->align * variable->align;
     layout.place[offset] = layout.bytes;

@@ -62,16 +62,23 @@ class Linker {
   }
 
  private:
+  // Compilers number their names in the same way, so what is free has to be looked for.
+  std::string unused_name(const std::string& name, const Module& module) {
+    for (;;) {
+      std::string made = name + "$" + std::to_string(++count_);
+      if (out_->linkage.count(made) == 0 && module.linkage.count(made) == 0) return made;
+    }
+  }
+
   // A name that only this module sees gets another one when the program has it already.
   void keep_apart(Module* module) {
-    ++count_;
     Names names;
     for (const auto& [name, linkage] : module->linkage) {
       const auto index = module->function_index.find(name);
       const bool is_kernel = index != module->function_index.end() &&
                              module->functions[static_cast<size_t>(index->second)].is_kernel;
       if (linkage == Linkage::kLocal && !is_kernel && out_->linkage.count(name) != 0)
-        names[name] = name + "$" + std::to_string(count_);
+        names[name] = unused_name(name, *module);
     }
     if (names.empty()) return;
     for (Function& f : module->functions) {

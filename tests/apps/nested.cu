@@ -30,6 +30,7 @@ __global__ void copy_word(const int* from, int* to) { *to = *from + 1; }
 
 // One stream: in order.
 __global__ void in_order(Results* r) {
+  printf("parent of %d\n", 100);
   for (int i = 0; i < 100; ++i) append<<<1, 1>>>(r, i);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "softgpu/exec/block.h"
@@ -118,6 +119,55 @@ TEST(SharedMemory, AKernelHasOnlyWhatItNames) {
   EXPECT_EQ(program->kernels()[0].static_shared_bytes, 30000u);
   EXPECT_EQ(program->kernels()[1].static_shared_bytes, 64u + 40000u);
   EXPECT_EQ(program->kernels()[2].static_shared_bytes, 0u);
+}
+
+// A call through a pointer reaches what is pointed to, not what other kernels have.
+TEST(SharedMemory, ACallWithoutANameReachesWhatIsPointedTo) {
+  const auto program = parse(R"(
+.global .u64 place;
+.func pointed()
+{
+  .shared .align 8 .b8 inside[1000];
+  .reg .b32 %r<2>;
+  mov.u32 %r1, inside;
+  ret;
+}
+.visible .entry calls()
+{
+  .reg .b64 %rd<2>;
+  ld.global.u64 %rd1, [place];
+  p: .callprototype ()_();
+  call %rd1, (), p;
+  ret;
+}
+.visible .entry other()
+{
+  .shared .align 16 .b8 own[40000];
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  mov.u32 %r1, own;
+  mov.u64 %rd1, pointed;
+  st.global.u64 [place], %rd1;
+  ret;
+}
+)");
+  EXPECT_EQ(program->kernels()[0].static_shared_bytes, 1000u);
+}
+
+// Compilers number strings alike in every file: what is renamed must not get another's name.
+TEST(Linking, LocalNamesThatLookNumbered) {
+  const std::string strings =
+      ".global .align 1 .b8 $str[2] = {65, 0};\n.global .align 1 .b8 $str$1[2] = {66, 0};\n"
+      ".global .align 1 .b8 $str$2[2] = {67, 0};\n.global .align 1 .b8 $str$3[2] = {68, 0};\n";
+  const std::string first = kHead + strings + ".visible .entry one() { ret; }";
+  const std::string second = kHead + strings + ".visible .entry two() { ret; }";
+  Diagnostic error;
+  const auto program = Program::link({first, second}, &error);
+  ASSERT_NE(program, nullptr) << error.text;
+  EXPECT_EQ(program->globals().size(), 8u);
+  std::set<std::string> names;
+  for (const auto& global : program->globals()) names.insert(global.name);
+  EXPECT_EQ(names.size(), 8u);
 }
 
 // The window of the second kernel holds its variable, and not what the first one declared before
