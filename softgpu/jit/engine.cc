@@ -6,6 +6,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -87,6 +88,14 @@ void define_runtime(LLJIT* jit) {
   llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
 }
 
+// LLVM's pass that moves masks between kinds of registers walks all paths of blocks that merge
+// masks: some small kernels it never finishes. It is there for speed alone.
+void switch_off_domain_reassignment() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("disable-x86-domain-reassignment");
+  if (found != options.end()) static_cast<llvm::cl::opt<bool>*>(found->second)->setValue(true);
+}
+
 }  // namespace
 
 Engine& Engine::instance() {
@@ -95,6 +104,7 @@ Engine& Engine::instance() {
 }
 
 Engine::Engine() : state_(new State) {
+  switch_off_domain_reassignment();
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();

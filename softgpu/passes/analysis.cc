@@ -57,6 +57,7 @@ class Divergence {
     find_gathering();
     find_thread_indices();
     for (Block& block : k_->blocks) block.parks = false;
+    parking_ = BitSet(k_->blocks.size());
     for (changed_ = true; changed_;) {
       changed_ = false;
       for (size_t b = 0; b < k_->blocks.size(); ++b) {
@@ -211,53 +212,58 @@ class Divergence {
     const Instruction& in = block.code[0];
     if (sync_kind(in) == SyncKind::kNone) return;
     block.parks = !k_->frontier[b].empty() || (in.guard >= 0 && k_->divergent[in.guard]);
-    changed_ = changed_ || block.parks;
+    if (!block.parks) return;
+    parking_.set(b);
+    changed_ = true;
   }
 
   // After block b control goes to the lowest block with pending lanes; the others wait meanwhile.
-  void spread(const std::vector<int>& pending, bool any_first) {
-    for (int x : pending) {
-      for (int y : pending) {
-        if (y > x || any_first || k_->blocks[y].parks) wait_in(y, x);
-      }
-    }
+  void spread(const BitSet& pending, bool any_first) {
+    BitSet everywhere = pending;  // those that may wait whatever their place
+    if (!any_first) everywhere.intersect(parking_);
+    pending.for_each([&](size_t x) {
+      changed_ = k_->frontier[x].merge_around(x, everywhere, pending) || changed_;
+    });
+  }
+
+  void spread_behind_gathering(size_t b, const BitSet& waiting) {
+    const Block& block = k_->blocks[b];
+    BitSet after(k_->blocks.size());
+    after.set(static_cast<size_t>(block.next));
+    waiting.for_each([&](size_t x) {
+      wait_in(static_cast<int>(b), static_cast<int>(x));
+      // Others of its kind may go on at the same time.
+      const Block& other = k_->blocks[x];
+      if (other.parks && sync_kind(other.code[0]) == sync_kind(block.code[0]))
+        after.set(static_cast<size_t>(other.next));
+    });
+    spread(waiting, false);
+    spread(after, false);
   }
 
   void spread_frontiers() {
-    const int n = static_cast<int>(k_->blocks.size());
-    for (int b = 0; b < n; ++b) {
+    for (size_t b = 0; b < k_->blocks.size(); ++b) {
       const Block& block = k_->blocks[b];
       if (!block.reachable) continue;
-      mark_parking(static_cast<size_t>(b));  // at once: what waits here must not leak behind it
-      std::vector<int> waiting;
-      for (int x = 0; x < n; ++x) {
-        if (k_->frontier[b].test(x)) waiting.push_back(x);
-      }
+      mark_parking(b);  // at once: what waits here must not leak behind it
+      const BitSet waiting = k_->frontier[b];
       if (block.parks && gathers_[b]) {
-        for (int x : waiting) wait_in(b, x);
-        spread(waiting, false);
-        std::vector<int> after{block.next};
-        for (int x : waiting) {  // others of its kind may go on at the same time
-          const Block& other = k_->blocks[x];
-          if (other.parks && sync_kind(other.code[0]) == sync_kind(block.code[0]))
-            after.push_back(other.next);
-        }
-        spread(after, false);
+        spread_behind_gathering(b, waiting);
         continue;
       }
       // Spinning loops let the others run first now and then.
       const bool any_first = block.spins || block.parks;
       if (k_->divergent_exit[b] || block.parks) {
-        std::vector<int> all = waiting;
-        if (block.parks) all.push_back(b);
-        all.insert(all.end(), block.successors.begin(), block.successors.end());
+        BitSet all = waiting;
+        if (block.parks) all.set(b);
+        for (int s : block.successors) all.set(static_cast<size_t>(s));
         spread(all, any_first);
         continue;
       }
       if (block.successors.empty()) spread(waiting, any_first);
       for (int s : block.successors) {
-        std::vector<int> some = waiting;
-        some.push_back(s);
+        BitSet some = waiting;
+        some.set(static_cast<size_t>(s));
         spread(some, any_first);
       }
     }
@@ -272,9 +278,7 @@ class Divergence {
     for (size_t b = 0; b < k_->blocks.size(); ++b) {
       if (!k_->blocks[b].reachable || k_->frontier[b].empty()) continue;
       BitSet needed(registers);
-      for (size_t x = 0; x < k_->blocks.size(); ++x) {
-        if (k_->frontier[b].test(x)) needed.merge(k_->live_in[x]);
-      }
+      k_->frontier[b].for_each([&](size_t x) { needed.merge(k_->live_in[x]); });
       for (const Instruction& in : k_->blocks[b].code) {
         registers_of(in, &writes, &reads);
         for (int r : writes) {
@@ -289,6 +293,7 @@ class Divergence {
   Kernel* k_;
   Variant variant_;
   std::vector<bool> gathers_, is_index_;
+  BitSet parking_;  // blocks that park
   bool changed_ = false;
 };
 

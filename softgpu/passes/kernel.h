@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,29 @@ class BitSet {
       if (w != 0) return false;
     }
     return true;
+  }
+  void intersect(const BitSet& other) {
+    for (size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+  }
+  // Adds `all`, and of `some` what is above `i`, but never `i` itself. True when something was
+  // added.
+  bool merge_around(size_t i, const BitSet& all, const BitSet& some) {
+    uint64_t grew = 0;
+    for (size_t w = 0; w < words_.size(); ++w) {
+      const uint64_t own = w == i / 64 ? 1ull << (i % 64) : 0;
+      const uint64_t above = w < i / 64 ? 0 : w == i / 64 ? ~(own | (own - 1)) : ~0ull;
+      const uint64_t added = (all.words_[w] & ~own) | (some.words_[w] & above);
+      grew |= added & ~words_[w];
+      words_[w] |= added;
+    }
+    return grew != 0;
+  }
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (size_t w = 0; w < words_.size(); ++w) {
+      for (uint64_t bits = words_[w]; bits != 0; bits &= bits - 1)
+        visit(w * 64 + static_cast<size_t>(std::countr_zero(bits)));
+    }
   }
 
  private:

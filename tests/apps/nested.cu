@@ -74,6 +74,40 @@ __global__ void tail_of_tail(Results* r, int level) {
   }
 }
 
+__device__ cudaStream_t common_stream;
+__device__ cudaEvent_t common_event;
+__device__ int common_made;
+
+__device__ void make_common() {
+  if (blockIdx.x == 0) {
+    cudaStreamCreateWithFlags(&common_stream, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&common_event, cudaEventDisableTiming);
+    __threadfence();
+    atomicExch(&common_made, 1);
+  }
+  while (atomicAdd(&common_made, 0) == 0) {
+  }
+  __threadfence();
+}
+
+// Blocks record one event in one stream.
+__global__ void share_a_stream(int* sum) {
+  make_common();
+  for (int i = 0; i < 3; ++i) cudaEventRecord(common_event, common_stream);
+  add<<<1, 1, 0, common_stream>>>(sum, 1);
+}
+
+// And wait there for what others record.
+__global__ void share_and_wait(int* sum) {
+  make_common();
+#pragma unroll 1
+  for (int i = 0; i < 20; ++i) {
+    cudaEventRecord(common_event, common_stream);
+    cudaStreamWaitEvent(common_stream, common_event, 0);
+  }
+  add<<<1, 1, 0, common_stream>>>(sum, 1);
+}
+
 __global__ void relaunch(int* left) {  // a loop of any length
   if (--*left > 0) relaunch<<<1, 1, 0, cudaStreamTailLaunch>>>(left);
 }
@@ -236,6 +270,18 @@ void check_shapes(int* words, int* source) {
   expect(words[0] == 64 * 63 / 2, "memory of the kernel's heap goes to a child");
 }
 
+void check_sharing(int* words) {
+  const int none = 0;
+  CHECKED(cudaMemset(words, 0, 64));
+  CHECKED(cudaMemcpyToSymbol(common_made, &none, sizeof none));
+  share_a_stream<<<8, 1>>>(words);
+  CHECKED(cudaDeviceSynchronize());
+  CHECKED(cudaMemcpyToSymbol(common_made, &none, sizeof none));
+  share_and_wait<<<8, 1>>>(words + 1);
+  CHECKED(cudaDeviceSynchronize());
+  expect(words[0] == 8 && words[1] == 8, "blocks share a stream and an event");
+}
+
 void check_recursion(int* words) {
   CHECKED(cudaMemset(words, 0, 64));
   tree<<<1, 1>>>(words, 11);
@@ -269,6 +315,7 @@ int main(int argc, char** argv) {
   check_tails(results, words);
   check_shapes(words, source);
   check_recursion(words);
+  check_sharing(words);
   timer.report("all");
   return app::finish("nested", wrong == 0);
 }
