@@ -70,7 +70,7 @@ bool listens() {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strcpy(address.sun_path + 1, "vgpu-attack");
+  std::strncpy(address.sun_path + 1, "vgpu-attack", sizeof(address.sun_path) - 1);
   const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   const bool listening = bound && listen(fd, 1) == 0;
   close(fd);
