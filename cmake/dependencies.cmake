@@ -25,6 +25,15 @@ if(NOT EXISTS "${VGPU_CUDA_INCLUDE}/cuda.h")
   message(FATAL_ERROR "CUDA headers not found. Run tools/install_dependencies.sh, or set "
     "-DVGPU_CUDA_ROOT=<toolkit> or -DVGPU_CUDA_INCLUDE=<folder with cuda.h>.")
 endif()
+# nvml.h for nvml/: not in every toolkit, and not in NVIDIA's wheels of the compiler.
+set(VGPU_NVML_INCLUDE "" CACHE PATH "Folder with nvml.h of CUDA 13.0 or newer; empty: look for one")
+if(NOT VGPU_NVML_INCLUDE)
+  foreach(folder "${VGPU_CUDA_INCLUDE}" "${CMAKE_SOURCE_DIR}/build/nvml")
+    if(EXISTS "${folder}/nvml.h" AND NOT VGPU_NVML_INCLUDE)
+      set(VGPU_NVML_INCLUDE "${folder}")
+    endif()
+  endforeach()
+endif()
 find_program(VGPU_NVCC nvcc HINTS "${VGPU_CUDA_FOUND_ROOT}/bin")
 message(STATUS "CUDA headers: ${VGPU_CUDA_INCLUDE}; nvcc: ${VGPU_NVCC}")
 add_library(vgpu_cuda_headers INTERFACE)               # cuda.h as a system header

@@ -111,6 +111,12 @@ class Daemon {
   protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
   protocol::InfoReply info() const;
+  // What the process at the other end may know of its own guests (daemon_figures.cc).
+  void figures_asked(int connection, const protocol::FiguresRequest& request);
+  std::vector<const Worker*> own_workers(const protocol::PeerCredentials& caller,
+                                         const std::string& label) const;
+  std::vector<uint32_t> own_devices(const std::vector<const Worker*>& own,
+                                    const protocol::FiguresRequest& request) const;
   void stop_requested(int connection, const protocol::StopRequest& request);
   bool may_administer(int connection) const;
 

@@ -60,6 +60,10 @@ void Daemon::heard(int fd) {
   unheard_.erase(fd);
   Result<protocol::ControlFrame> frame = protocol::receive_frame(fd, 0);
   if (!frame.ok()) return;
+  if (const auto asked = protocol::decode_figures_request(frame->bytes); asked.ok()) {
+    figures_asked(fd, *asked);
+    return;
+  }
   Result<protocol::Message> message = protocol::decode_message(frame->bytes);
   if (!message.ok()) {
     refuse(fd, message.status());

@@ -21,6 +21,14 @@ std::string size_text(uint64_t bytes) {
   return text;
 }
 
+namespace {
+
+uint64_t whole_steps(uint64_t bytes) {
+  return (bytes + kGrantStepBytes - 1) / kGrantStepBytes * kGrantStepBytes;
+}
+
+}  // namespace
+
 void Grants::set_capacity(uint64_t device_bytes, uint64_t headroom_bytes, uint64_t default_bytes) {
   std::lock_guard lock(mutex_);
   capacity_ = device_bytes - std::min(device_bytes, headroom_bytes);
@@ -41,7 +49,7 @@ Result<uint64_t> Grants::take(uint64_t session, uint64_t wanted_bytes) {
                       (wanted_bytes != 0 ? "were asked for" : "are the default grant") + ", " +
                       size_text(room) + " of " + size_text(capacity_) + " are free");
   }
-  const uint64_t granted = (wanted + kGrantStepBytes - 1) / kGrantStepBytes * kGrantStepBytes;
+  const uint64_t granted = whole_steps(wanted);
   granted_ += granted;
   by_session_[session] = granted;
   return granted;
@@ -64,6 +72,11 @@ void Grants::give_back(uint64_t session) {
   if (it == by_session_.end()) return;
   granted_ -= it->second;
   by_session_.erase(it);
+}
+
+uint64_t Grants::size_of_grant(uint64_t wanted_bytes) const {
+  std::lock_guard lock(mutex_);
+  return whole_steps(std::min(wanted_bytes != 0 ? wanted_bytes : default_, capacity_));
 }
 
 uint64_t Grants::capacity() const {

@@ -34,6 +34,9 @@ class Grants {
   // The session is over. An unknown one changes nothing.
   void give_back(uint64_t session);
 
+  // What a session would get that names `wanted_bytes`, as long as there is so much.
+  uint64_t size_of_grant(uint64_t wanted_bytes) const;
+
   uint64_t capacity() const;
   uint64_t granted() const;
   uint64_t free_bytes() const;

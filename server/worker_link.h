@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "protocol/limits.h"
+#include "protocol/session/figures.h"
 #include "protocol/transport/control_socket.h"
 #include "scheduler/share.h"
 
@@ -21,7 +22,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0004;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0005;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -29,6 +30,8 @@ struct ServedDevice {
   uint8_t uuid[16] = {};
   char pci_bus_id[32] = {};
   char name[128] = {};
+  int32_t facts[protocol::kDeviceFacts] = {};  // by number of protocol::DeviceFact
+  int32_t reserved = 0;
 };
 
 // worker -> vgpud, once the first device is open. Descriptor: the page of WorkerPage.

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mapping.h"
 #include "protocol/session/handshake.h"
+#include "server/device_facts.h"
 #include "server/driver_choice.h"
 #include "server/liveness.h"
 #include "server/log.h"
@@ -174,6 +175,8 @@ WorkerReady describe(const DriverChoice& driver, const Devices& devices) {
     std::copy(identity.uuid.begin(), identity.uuid.end(), out.uuid);
     set_text(out.pci_bus_id, identity.pci_bus_id);
     set_text(out.name, device.name());
+    const auto facts = device_facts(driver.table, device.number());
+    std::copy(facts.begin(), facts.end(), out.facts);
   }
   return ready;
 }

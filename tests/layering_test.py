@@ -14,6 +14,7 @@ ALLOWED = {
     "scheduler": {"base"},
     "softgpu": {"base", "api"},
     "shim": {"base", "api", "protocol"},
+    "nvml": {"base", "api", "protocol"},
     "server": {"base", "api", "protocol", "scheduler"},
     "tools": {"base", "api", "protocol", "scheduler"},
 }
@@ -24,6 +25,7 @@ BARRED = {
     "protocol": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann"),
     "scheduler": ("llvm", "spdlog", "zmq", "rdma", "CLI", "cuda", "flatbuffers", "sys/"),
     "shim": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann"),
+    "nvml": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "cuda"),
     "softgpu": ("spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "flatbuffers"),
     "server": ("llvm",),
 }

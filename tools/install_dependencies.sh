@@ -122,6 +122,27 @@ install_toolkit() {
   say "CUDA toolkit: $TOOLKIT"
 }
 
+# nvml.h, which the wheels above and some toolkits have not.
+install_nvml_header() {
+  local root
+  root=$(find_toolkit) || root=$TOOLKIT
+  if [ -f "$root/include/nvml.h" ] || [ -f build/nvml/nvml.h ]; then
+    say "nvml.h is there"
+    return 0
+  fi
+  say "taking nvml.h of CUDA $CUDA_VERSION from NVIDIA's wheel into build/nvml"
+  local stage=build/nvml.part
+  run rm -rf "$stage"
+  run mkdir -p "$stage"
+  run python3 -m venv "$stage/venv"
+  run "$stage/venv/bin/pip" install -q --disable-pip-version-check --no-deps \
+    --target "$stage/wheels" "nvidia-nvml-dev==$CUDA_VERSION.*"
+  if [ "$DRY_RUN" = 1 ]; then return 0; fi
+  mkdir -p build/nvml
+  cp "$stage"/wheels/nvidia/*/include/nvml.h build/nvml/ || die "the wheel holds no nvml.h"
+  rm -rf "$stage"
+}
+
 # A toolkit counts as installed when it compiles a kernel.
 try_toolkit() {
   local folder
@@ -138,4 +159,5 @@ try_toolkit() {
 install_packages
 check_python
 install_toolkit
+install_nvml_header
 say "done"

@@ -5,39 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/session/tables.h"
+
 namespace vgpu::protocol {
 namespace {
-
-Status malformed(const char* field) {
-  return Status(StatusCode::kMalformed, std::string("control message: bad ") + field);
-}
-
-// A text from a peer, fit for logs. False when it is longer than it may be.
-bool take_text(const flatbuffers::String* from, size_t bytes_max, std::string* to) {
-  if (from == nullptr) return true;
-  if (from->size() > bytes_max) return false;
-  to->assign(from->c_str(), from->size());
-  for (char& c : *to) {
-    if (c < 0x20 || c > 0x7e) c = '?';
-  }
-  return true;
-}
 
 bool range_ok(const AddressRange& range) {
   return range.base % kPageBytes == 0 && range.bytes % kPageBytes == 0 &&
          range.bytes <= UINT64_MAX - range.base;
-}
-
-template <typename Vector>
-size_t size_of(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
-
-// The verifier checks where a vector begins (4 bytes), not where its first 8-byte element lies.
-template <typename Vector>
-bool aligned(const Vector* vector) {
-  return size_of(vector) == 0 ||
-         reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(uint64_t) == 0;
 }
 
 Status take_device(const fb::Device& table, DeviceSnapshot* device) {

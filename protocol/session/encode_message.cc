@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "control_generated.h"
 #include "protocol/session/messages.h"
+#include "protocol/session/tables.h"
 
 namespace vgpu::protocol {
 namespace {
@@ -17,7 +17,7 @@ struct Encoded {
 
 flatbuffers::Offset<flatbuffers::String> text(Builder& to, const std::string& from,
                                               size_t bytes_max = kNameBytesMax) {
-  return to.CreateString(from.data(), std::min(from.size(), bytes_max));
+  return put_text(to, from, bytes_max);
 }
 
 Encoded encode(Builder& to, const Hello& hello) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "protocol/ring/consumer.h"
+#include "protocol/session/figures.h"
 #include "protocol/session/messages.h"
 #include "protocol/transport/transport.h"
 #include "protocol/wire/decoder.h"
@@ -133,9 +134,32 @@ uint64_t run_ring_script(std::span<const uint8_t> bytes) {
   return records;
 }
 
+namespace {
+
+// The messages about figures, which are decoded by themselves.
+bool run_figures_script(const std::vector<uint8_t>& copy) {
+  if (const auto request = decode_figures_request(copy); request.ok()) {
+    require(decode_figures_request(encode_figures(*request)).ok());
+    return true;
+  }
+  const auto reply = decode_figures_reply(copy);
+  if (!reply.ok()) return false;
+  const std::vector<uint8_t> again = encode_figures(*reply);
+  require(again.size() <= kControlMessageBytesMax);
+  const auto second = decode_figures_reply(again);
+  require(second.ok() && second->guests.size() == reply->guests.size());
+  for (const OwnGuest& guest : second->guests) {
+    for (const OwnUse& use : guest.uses) require(use.device < second->devices.size());
+  }
+  return true;
+}
+
+}  // namespace
+
 bool run_control_script(std::span<const uint8_t> bytes) {
   // An exact copy, aligned as received frames are, so that a sanitizer sees a read beyond the end.
   const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
+  if (run_figures_script(copy)) return true;
   const Result<Message> message = decode_message(copy);
   if (!message.ok()) return false;
   const std::vector<uint8_t> again = encode_message(message.value());
@@ -161,6 +185,14 @@ std::vector<std::vector<uint8_t>> control_seeds() {
                               StopReply{1}, InfoRequest{}};
   std::vector<std::vector<uint8_t>> seeds;
   for (const Message& message : messages) seeds.push_back(encode_message(message));
+  FiguresReply figures;
+  figures.devices.resize(2);
+  figures.devices[0].facts = {8, 0, 4};
+  figures.guests.resize(1);
+  figures.guests[0].uses = {{1, 2, 3}};
+  figures.guests[0].engine_ns = {1, 2, 3};
+  seeds.push_back(encode_figures(figures));
+  seeds.push_back(encode_figures(FiguresRequest{"l", 1, "0"}));
   return seeds;
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Takes the Python packages of the test programs, in fixed versions, into a venv in the build.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: fetch_packages.py INTO
+"""Usage: fetch_packages.py INTO [programs|monitors]
 
-INTO/bin/python then runs Numba, CuPy and cuda-python (about 400 MB are taken the first time; what
-is there already, in the versions below, is kept). Exit code 77 when there is no network: the tests
-then report themselves as skipped. Exit code 1 when the network is there and a package is not.
+INTO/bin/python then runs Numba, CuPy and cuda-python (about 400 MB are taken the first time), or
+programs that show what a GPU does (3 MB). What is there already, in the versions below, is kept.
+Exit code 77 when there is no network: the tests then report themselves as skipped. Exit code 1
+when the network is there and a package is not.
 """
 import pathlib
 import re
@@ -21,17 +22,22 @@ PACKAGES = [
     "cupy-cuda13x==14.2.0", "nvidia-nvvm==13.0.88", "nvidia-cuda-nvrtc==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
 ]
+MONITORS = [
+    "nvidia-ml-py==13.615.71", "gpustat==1.1.1", "nvitop==1.7.2", "blessed==1.52.0",
+    "jinxed==2.1.0", "wcwidth==0.9.4", "psutil==7.2.2",
+]
 SECONDS_MAX = 800
 EXIT_SKIPPED = 77
 NO_NETWORK = re.compile(r"connection broken by|Max retries exceeded|name resolution|timed out|"
                         r"Connection(Error|Refused|Reset)|Network is unreachable")
 
 
-def install(folder):
+def install(folder, packages):
     """What pip says when it fails, else nothing."""
     command = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps",
                "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:",
-               "--retries", "1", "--timeout", "20", *PACKAGES]
+               "--no-binary", "gpustat",  # there is no wheel of it
+               "--retries", "1", "--timeout", "20", *packages]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=SECONDS_MAX, check=False)
@@ -41,17 +47,19 @@ def install(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
+    kind = sys.argv[2] if len(sys.argv) == 3 else "programs"
+    if len(sys.argv) not in (2, 3) or kind not in ("programs", "monitors"):
         sys.exit(__doc__)
+    packages = PACKAGES if kind == "programs" else MONITORS
     folder = pathlib.Path(sys.argv[1])
     note = folder / "packages.txt"
-    if note.exists() and note.read_text().split() == PACKAGES:
+    if note.exists() and note.read_text().split() == packages:
         print("packages: all there")
         return
-    print(f"packages: taking {', '.join(PACKAGES)} ...", flush=True)
+    print(f"packages: taking {', '.join(packages)} ...", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    failure = install(folder)
+    failure = install(folder, packages)
     if failure:
         shutil.rmtree(folder, ignore_errors=True)
         last = failure.strip().splitlines()[-1]
@@ -59,7 +67,7 @@ def main():
             print(f"skipped: the packages of Python programs could not be had ({last})")
             sys.exit(EXIT_SKIPPED)
         sys.exit(f"the packages of Python programs could not be installed: {last}")
-    note.write_text("\n".join(PACKAGES) + "\n")
+    note.write_text("\n".join(packages) + "\n")
     print("packages: all there")
 
 
