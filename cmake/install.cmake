@@ -22,7 +22,7 @@ install(DIRECTORY "${CMAKE_BINARY_DIR}/tests/apps/" DESTINATION lib/vgpu/apps
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION share/doc/vgpu)
 install(FILES "${CMAKE_SOURCE_DIR}/README.md" DESTINATION share/doc/vgpu OPTIONAL)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs/" DESTINATION share/doc/vgpu/docs
-        FILES_MATCHING PATTERN "*.md")
+        FILES_MATCHING PATTERN "*.md" PATTERN "monitoring/*.yml" PATTERN "monitoring/*.json")
 
 # find_package(vgpu): paths and imported targets for other projects.
 configure_package_config_file("${CMAKE_SOURCE_DIR}/cmake/vgpuConfig.cmake.in"

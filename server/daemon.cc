@@ -62,6 +62,7 @@ void Daemon::signalled() {
 int Daemon::run() {
   Status status = watch_signals();
   if (status.ok()) status = listen();
+  if (status.ok()) status = start_metrics();  // behind watch_signals: its threads block them too
   if (status.ok()) status = doors_.open();
   if (!status.ok()) {
     log(Level::kError, "cannot start: %s", status.to_string().c_str());

@@ -14,6 +14,7 @@
 #include "server/doors.h"
 #include "server/event_loop.h"
 #include "server/grants.h"
+#include "server/metrics_endpoint.h"
 #include "server/worker_link.h"
 #include "server/worker_users.h"
 
@@ -40,6 +41,7 @@ struct DaemonOptions {
   uint64_t headroom = 0;
   bool headroom_given = false;
   unsigned workers_ahead = 2;
+  std::string metrics;  // ADDRESS:PORT of the endpoint for Prometheus; empty: none
   WorkerUsers worker_users;
 };
 
@@ -117,6 +119,12 @@ class Daemon {
                                          const std::string& label) const;
   std::vector<uint32_t> own_devices(const std::vector<const Worker*>& own,
                                     const protocol::FiguresRequest& request) const;
+
+  // for the metrics endpoint (daemon_metrics.cc)
+  Status start_metrics();
+  Reading reading();
+  GuestReading reading_of(const Worker& worker);
+  std::string tenant_of(const Worker& worker) const;
   void stop_requested(int connection, const protocol::StopRequest& request);
   bool may_administer(int connection) const;
 
@@ -141,6 +149,10 @@ class Daemon {
   int start_failures_ = 0;
   uint64_t started_ms_ = 0;
   uint64_t next_session_ = 0;
+  Accounts accounts_;
+  Rates rates_;
+  uint64_t attached_ = 0, refused_ = 0, failed_workers_ = 0;
+  std::unique_ptr<MetricsEndpoint> metrics_;
   bool stopping_ = false;
   bool force_ = false;
   int exit_code_ = 0;

@@ -82,6 +82,7 @@ void Daemon::heard(int fd) {
 }
 
 void Daemon::refuse(int connection, const Status& status) {
+  ++refused_;
   log(Level::kWarn, "guest refused: %s", status.to_string().c_str());
   (void)protocol::send_message(connection, protocol::refusal_for(status));
 }
@@ -140,6 +141,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   assign.share = worker->share;
   assign.guest_pid = guest.pid;
   assign.guest_uid = guest.uid;
+  ++attached_;
   worker->started_ms = now_ms();
   worker->guest_pid = guest.pid;
   worker->guest_uid = guest.uid;

@@ -161,7 +161,10 @@ void Daemon::worker_ended(pid_t pid) {
   (void)unlink(worker->door.c_str());
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
+  failed_workers_ += status != 0;
   if (worker->session != 0) {
+    (void)reading_of(*worker);  // what it used last
+    accounts_.end(worker->session);
     log(status == 0 ? Level::kInfo : Level::kWarn, "guest %d (%s): session ended, worker %d: %s",
         worker->guest_pid, worker->executable.c_str(), pid, exit_text(status).c_str());
   } else {

@@ -37,7 +37,7 @@ constexpr char kExamples[] =
 
 struct Raw {
   std::string listen, driver, devices, config, memory_default, headroom, log_level, socket_mode,
-      worker_users;
+      worker_users, metrics;
   std::optional<int64_t> workers_ahead, guest_devices;
 };
 
@@ -75,14 +75,15 @@ bool fill_all(Raw* raw, const toml::table& table) {
          fill(*raw, &raw->headroom, table, "headroom") &&
          fill(*raw, &raw->log_level, table, "log_level") &&
          fill(*raw, &raw->worker_users, table, "worker_users") &&
+         fill(*raw, &raw->metrics, table, "metrics") &&
          fill(*raw, &raw->socket_mode, table, "socket_mode");
 }
 
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
   static constexpr const char* kKeys[] = {
-      "listen",      "driver",        "memory_default", "headroom",      "log_level",
-      "socket_mode", "workers_ahead", "devices",        "guest_devices", "worker_users"};
+      "listen",        "driver",  "memory_default", "headroom",     "log_level", "socket_mode",
+      "workers_ahead", "devices", "guest_devices",  "worker_users", "metrics"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {
@@ -105,6 +106,13 @@ bool read_config(Raw* raw) {
 bool complain(const char* what, const std::string& text, const char* wanted) {
   std::fprintf(stderr, "vgpud: %s: '%s' is not %s\n", what, text.c_str(), wanted);
   return false;
+}
+
+bool interpret_metrics(const Raw& raw, DaemonOptions* options) {
+  if (raw.metrics.empty()) return true;
+  options->metrics = metrics_address(raw.metrics);
+  return !options->metrics.empty() ||
+         complain("metrics", raw.metrics, "a port, or an address like 127.0.0.1:19464");
 }
 
 bool interpret_devices(const Raw& raw, DaemonOptions* options) {
@@ -133,7 +141,9 @@ bool interpret_users(const Raw& raw, DaemonOptions* options) {
 }
 
 bool interpret(const Raw& raw, DaemonOptions* options) {
-  if (!interpret_devices(raw, options) || !interpret_users(raw, options)) return false;
+  if (!interpret_devices(raw, options) || !interpret_users(raw, options) ||
+      !interpret_metrics(raw, options))
+    return false;
   if (const auto ahead = raw.workers_ahead) {
     if (*ahead < 1 || *ahead > kWorkersAheadMax) {
       return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
@@ -211,6 +221,9 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
       "as the server's (default: a range that systems leave unused for root, else none)");
   app.add_option("--socket-mode", raw.socket_mode,
                  "Who may connect, as an octal mode of the socket (default: 0600)");
+  app.add_option("--metrics", raw.metrics,
+                 "Serve figures for Prometheus at http://ADDRESS:PORT/metrics; a port alone means "
+                 "loopback (default: not at all)");
   app.add_option("--log-level", raw.log_level, "debug, info, warn, error or off (default: info)");
   try {
     app.parse(argc, argv);

@@ -22,6 +22,7 @@ PACKAGES=(
   libflatbuffers-dev flatbuffers-compiler                   # protocol: records, control messages
   libzstd-dev zlib1g-dev liblz4-dev                                    # api: compressed kernels
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libseccomp-dev  # server, tools
+  prometheus-cpp-dev                                        # server: metrics
   libxxhash-dev                                             # softgpu: cache keys
   libgtest-dev libgmock-dev libbenchmark-dev                # tests
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # fuzzers, format, tidy
@@ -143,6 +144,25 @@ install_nvml_header() {
   rm -rf "$stage"
 }
 
+# Prometheus for the tests of docs/monitoring. Unpacked only: its package would start a service.
+unpack_prometheus() {
+  if command -v prometheus >/dev/null && command -v promtool >/dev/null; then return 0; fi
+  if [ -x build/prometheus/usr/bin/promtool ]; then say "prometheus is there"; return 0; fi
+  command -v apt-get >/dev/null || return 0
+  say "taking Debian's prometheus into build/prometheus"
+  run mkdir -p build/prometheus.part
+  if [ "$DRY_RUN" = 1 ]; then return 0; fi
+  # Without it the tests of docs/monitoring are skipped, and say so.
+  if (cd build/prometheus.part && apt-get download -q prometheus &&
+      dpkg-deb -x prometheus_*.deb .); then
+    rm -rf build/prometheus build/prometheus.part/prometheus_*.deb
+    mv build/prometheus.part build/prometheus
+  else
+    say "prometheus could not be had"
+    rm -rf build/prometheus.part
+  fi
+}
+
 # A toolkit counts as installed when it compiles a kernel.
 try_toolkit() {
   local folder
@@ -160,4 +180,5 @@ install_packages
 check_python
 install_toolkit
 install_nvml_header
+unpack_prometheus
 say "done"

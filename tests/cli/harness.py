@@ -40,13 +40,14 @@ def until(condition, what):
 
 
 @contextlib.contextmanager
-def server(driver, **more):
+def server(driver, *arguments, **more):
     """A vgpud of one's own, with `more` in its environment; gives its address."""
     with tempfile.TemporaryDirectory(prefix="vgpu-cli-") as folder:
         address = f"unix:{folder}/vgpud.sock"
         with open(f"{folder}/log", "w+") as log:
             process = subprocess.Popen(
-                [str(BUILD / "bin/vgpud"), "--listen", address, "--driver", str(driver)],
+                [str(BUILD / "bin/vgpud"), "--listen", address, "--driver", str(driver),
+                 *arguments],
                 env=environment(**more), stdout=log, stderr=log, start_new_session=True)
             try:
                 until(lambda: process.poll() is not None or knows_its_device(address), "the server")

@@ -24,7 +24,7 @@ TEST(VgpudOptions, HelpTeaches) {
   const Finished help = run_program({VGPUD, "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* word : {"--listen", "--driver", "--devices", "--guest-devices",
-                           "--memory-default", "Examples", "Signals"}) {
+                           "--memory-default", "--metrics", "Examples", "Signals"}) {
     EXPECT_NE(help.output.find(word), std::string::npos) << word;
   }
 }
@@ -39,6 +39,8 @@ TEST(VgpudOptions, WrongValuesAreNamed) {
                                                         {"--workers-ahead", "-1"},
                                                         {"--guest-devices", "17"},
                                                         {"--guest-devices", "0"},
+                                                        {"--metrics", "here:80"},
+                                                        {"--metrics", "65536"},
                                                         {"--socket-mode", "rw"}}) {
     const Finished run = run_program({VGPUD, option, value});
     EXPECT_NE(run.code, 0) << option;
@@ -63,6 +65,8 @@ TEST(VgpudOptions, WrongTypesAndRangesInAConfigurationAreNamed) {
            {"memory_default = 4", "memory_default"},
            {"workers_ahead = \"2\"", "workers_ahead"},
            {"workers_ahead = 65", "65"},
+           {"metrics = 19464", "metrics"},
+           {"metrics = \"a:b\"", "a:b"},
            {"devices = 2", "devices"},
            {"guest_devices = \"all\"", "guest_devices"},
            {"guest_devices = 17", "17"},
