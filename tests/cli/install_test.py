@@ -26,7 +26,9 @@ FILES = ["bin/vgpu", "bin/vgpud", "bin/vgpu-worker", "lib/vgpu/guest/libcuda.so.
          "lib/vgpu/softgpu/libcuda.so.1", "lib/vgpu/bench/vgpu-bench-guest",
          "lib/vgpu/bench/libcuda-null.so", "lib/systemd/system/vgpud.service",
          "share/vgpu/vgpud.example.toml", "share/doc/vgpu/README.md",
-         "lib/cmake/vgpu/vgpuConfig.cmake"]
+         "lib/cmake/vgpu/vgpuConfig.cmake", "share/doc/vgpu/docs/monitoring/dashboard.json"]
+if (BUILD / "lib/guest/libnvidia-ml.so.1").exists():  # left out where there is no nvml.h
+    FILES.append("lib/vgpu/guest/libnvidia-ml.so.1")
 
 
 def command(*arguments):
