@@ -52,6 +52,17 @@ constexpr CUdevice_attribute kOfOurMaking[] = {
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
 };
 
+// What needs pages or descriptors that both sides have, which no guest on another host has.
+constexpr CUdevice_attribute kNotRemote[] = {
+    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
+    CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
+};
+
 Status failed(const DriverTable& driver, const char* what, CUresult result) {
   const char* name = nullptr;
   if (driver.cuGetErrorName != nullptr) (void)driver.cuGetErrorName(result, &name);
@@ -345,8 +356,18 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
     for (size_t other = 0; other < devices->count(); ++other)
       device.add_peer_facts(*devices->at(other), &reply.devices.back().peers);
   }
+  if ((hello.flags & protocol::kHelloRemote) != 0) {
+    for (protocol::DeviceSnapshot& device : reply.devices) {
+      for (const CUdevice_attribute attribute : kNotRemote) device.attributes[attribute] = 0;
+    }
+  }
   devices->choose_range(hello, &reply);
   return reply;
+}
+
+bool passes_descriptors(const protocol::HelloReply& reply) {
+  return reply.devices.empty() ||
+         reply.devices[0].attributes[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] != 0;
 }
 
 protocol::AddressRange claim_host_range(const protocol::Hello& hello,

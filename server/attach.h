@@ -124,6 +124,9 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
 protocol::AddressRange claim_host_range(const protocol::Hello& hello,
                                         const protocol::AddressRange& device_range);
 
+// Whether descriptors pass between the guest and its worker, as the answer says.
+bool passes_descriptors(const protocol::HelloReply& reply);
+
 extern const char kServerVersion[];
 
 }  // namespace vgpu::server

@@ -209,7 +209,7 @@ static CUresult share_managed(Session& session, CUdeviceptr address,
   reply->shared_bytes = (bytes + kPage - 1) / kPage * kPage;
   if (session.channel().transport().same_address_space()) return CUDA_SUCCESS;
   int descriptor = -1;
-  if (driver.cuMemGetHandleForAddressRange == nullptr ||
+  if (!session.config().passes_descriptors || driver.cuMemGetHandleForAddressRange == nullptr ||
       driver.cuMemGetHandleForAddressRange(&descriptor, base, reply->shared_bytes,
                                            CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                                            0) != CUDA_SUCCESS) {

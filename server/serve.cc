@@ -45,7 +45,8 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   config.number = reply.session;
   config.peers = peers;
   config.shares = shares;
-  config.shares_memory = devices->shares_memory() && memory.maps();
+  config.passes_descriptors = passes_descriptors(reply);
+  config.shares_memory = devices->shares_memory() && memory.maps() && config.passes_descriptors;
   if (config.shares_memory) memory.make_shareable();
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());

@@ -218,7 +218,8 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
     return fail(kExitNoDriver, "devices", granted);
   protocol::HelloReply reply =
       make_reply(&*devices, guest->hello, guest->assign.session, driver_kind_name(driver->kind));
-  reply.host_range = claim_host_range(guest->hello, reply.device_range);
+  if ((guest->hello.flags & protocol::kHelloRemote) == 0)
+    reply.host_range = claim_host_range(guest->hello, reply.device_range);
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
       protocol::answer_hello(std::move(guest->connection), reply);

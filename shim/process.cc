@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "op.h"
 #include "protocol/transport/connect.h"
+#include "protocol/transport/net_plugin.h"
 #include "shim/memory/address_claim.h"
 #include "shim/stream_table.h"
 
@@ -142,6 +143,17 @@ bool hides_all(const protocol::Attachment& attachment, const protocol::Hello& he
   return hidden;
 }
 
+// Only then is anything loaded that a local guest has no need of.
+protocol::Attachment attach_over_network(const protocol::Address& address,
+                                         const protocol::Hello& hello) {
+  const auto plugin = protocol::load_net_plugin(protocol::net_plugin_path());
+  if (plugin.ok()) return protocol::attach_by_plugin(**plugin, address, hello, kAttachTimeoutMs);
+  protocol::Attachment attachment;
+  attachment.status = plugin.status();
+  attachment.cuda_error = protocol::kCudaNoDevice;
+  return attachment;
+}
+
 CUresult attach() {
   Result<protocol::Address> address = protocol::default_address();
   if (!address.ok()) {
@@ -158,7 +170,10 @@ CUresult attach() {
     attachment = attach_loop(hello);
   } else {
     hello.device_ranges = claim_ranges();
-    attachment = protocol::attach(*address, hello, kAttachTimeoutMs);
+    if (address->kind == protocol::Address::Kind::kTcp) hello.flags |= protocol::kHelloRemote;
+    attachment = address->kind == protocol::Address::Kind::kTcp
+                     ? attach_over_network(*address, hello)
+                     : protocol::attach(*address, hello, kAttachTimeoutMs);
     release_ranges(hello.device_ranges, attachment.reply);
   }
   if (hides_all(attachment, hello)) return CUDA_ERROR_NO_DEVICE;

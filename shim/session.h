@@ -16,6 +16,7 @@
 #include "api/managed/managed_ranges.h"
 #include "protocol/session/handshake.h"
 #include "protocol/wire/encoder.h"
+#include "protocol/wire/expectation.h"
 #include "shim/array_table.h"
 #include "shim/context.h"
 #include "shim/guest_device.h"
@@ -104,6 +105,8 @@ class Session {
                        uint32_t reply, const StreamRef* stream) {
     if (!all_there(args) || !bind(context)) [[unlikely]]
       return 0;
+    if (reply != protocol::kNoReply && channel_->mover() != nullptr) [[unlikely]]
+      protocol::expect_results(channel_->mover(), args, reply);
     const uint64_t number =
         protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args, blob, reply);
     stats_.record(op, reply != protocol::kNoReply);

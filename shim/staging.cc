@@ -44,7 +44,7 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
     args.bytes = std::min(step, bytes - done);
     session.pace(stream);
     const bool sent = send_piece(
-        session, args.bytes, [&](std::byte* slab) { stream_copy(slab, source + done, args.bytes); },
+        session, args.bytes, FillFrom{{source + done, args.bytes}},
         [&](uint64_t offset) {
           args.slab_offset = offset;
           return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply,
@@ -96,7 +96,7 @@ CUresult stage_image(Session& session, Context* context, uint64_t upload, const 
       continue;
     }
     const bool sent = send_piece(
-        session, args.bytes, [&](std::byte* slab) { stream_copy(slab, source + done, args.bytes); },
+        session, args.bytes, FillFrom{{source + done, args.bytes}},
         [&](uint64_t offset) {
           args.slab_offset = offset;
           return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply,

@@ -4,10 +4,19 @@
 #define VGPU_SHIM_STAGING_PIECE_H_
 
 #include <mutex>
+#include <span>
+#include <type_traits>
 
+#include "base/stream_copy.h"
 #include "shim/process.h"
 
 namespace vgpu::shim {
+
+// What fills a piece with bytes that lie in one place, which may go to the worker from there.
+struct FillFrom {
+  std::span<const std::byte> source;
+  void operator()(std::byte* slab) const { stream_copy(slab, source.data(), source.size()); }
+};
 
 // `fill` puts `bytes` bytes into the up-slab; `write` completes and writes the record that reads
 // them, under the channel's lock. Others may write records while the piece is filled. False: no
@@ -17,7 +26,15 @@ bool send_piece(Session& session, uint64_t bytes, Fill&& fill, Write&& write) {
   protocol::GuestChannel& channel = session.channel();
   const protocol::Staging::Piece piece = channel.allocate_up(bytes);
   if (!piece.ok()) return false;
-  fill(channel.up_slab().data() + piece.offset);
+  std::byte* const slab = channel.up_slab().data() + piece.offset;
+  if (protocol::Mover* mover = channel.mover(); mover == nullptr) [[likely]] {
+    fill(slab);
+  } else if constexpr (std::is_same_v<std::remove_cvref_t<Fill>, FillFrom>) {
+    mover->stage(piece.offset, fill.source);
+  } else {
+    fill(slab);
+    mover->stage(piece.offset, {slab, bytes});
+  }
   std::lock_guard lock(channel.lock());
   const uint64_t number = write(piece.offset);
   channel.bind_up(piece, number);
@@ -36,7 +53,7 @@ class Flights {
   // False when the session is over, or an earlier part has failed.
   template <typename Args>
   bool add(Op op, const Args& args, const Part& part) {
-    while (result_ == CUDA_SUCCESS && (count_ == kFlightsMax || !start(op, args, part))) {
+    while (result_ == CUDA_SUCCESS && (count_ == limit_ || !start(op, args, part))) {
       if (count_ == 0) return false;
       finish_oldest();
     }
@@ -50,7 +67,8 @@ class Flights {
   }
 
  private:
-  static constexpr uint32_t kFlightsMax = 4;
+  // Locally four keep both sides busy; a network wants as much on its way as it delays.
+  static constexpr uint32_t kFlightsMax = 16, kFlightsLocal = 4;
   struct Flight {
     uint32_t slot = protocol::kNoReply;
     protocol::Staging::Piece piece;
@@ -96,6 +114,7 @@ class Flights {
   const StreamRef& stream_;
   Take take_;
   Flight flights_[kFlightsMax];
+  const uint32_t limit_ = session_.channel().mover() != nullptr ? kFlightsMax : kFlightsLocal;
   uint32_t first_ = 0, count_ = 0;
   CUresult result_ = CUDA_SUCCESS;
 };

@@ -16,7 +16,8 @@ ALLOWED = {
     "shim": {"base", "api", "protocol"},
     "nvml": {"base", "api", "protocol"},
     "server": {"base", "api", "protocol", "scheduler"},
-    "tools": {"base", "api", "protocol", "scheduler"},
+    "net": {"base", "protocol"},
+    "tools": {"base", "api", "protocol", "scheduler", "net"},
 }
 # Libraries that must not reach a folder, by the names that their headers begin with.
 BARRED = {
@@ -27,10 +28,12 @@ BARRED = {
     "shim": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann"),
     "nvml": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "cuda"),
     "softgpu": ("spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "flatbuffers"),
-    "server": ("llvm",),
+    "server": ("llvm", "zmq", "rdma"),
+    "net": ("llvm", "spdlog", "CLI", "toml++", "nlohmann", "cuda"),
+    "tools": ("zmq", "rdma"),
 }
 # How the same libraries are called in link lines, where that is not as their headers are.
-LINK_NAMES = {"llvm": "VGPU_LLVM", "CLI": "CLI11", "toml++": "tomlplusplus"}
+LINK_NAMES = {"llvm": "VGPU_LLVM", "zmq": "VGPU_ZMQ", "CLI": "CLI11", "toml++": "tomlplusplus"}
 # The one library that puts two sides into one process, for tests: its files and its target.
 JOINS = {"server/loop": {"shim"}, "vgpu_loop": {"shim"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -20,6 +20,7 @@ PACKAGES=(
   build-essential g++ cmake ninja-build ccache git          # building
   llvm-$LLVM-dev                                            # softgpu: the JIT
   libflatbuffers-dev flatbuffers-compiler                   # protocol: records, control messages
+  libfabric-dev                                             # net: the data plane between hosts
   libzstd-dev zlib1g-dev liblz4-dev                                    # api: compressed kernels
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libseccomp-dev  # server, tools
   prometheus-cpp-dev                                        # server: metrics

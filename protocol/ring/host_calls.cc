@@ -61,6 +61,7 @@ void HostCallReader::finish() {
   publish_cpu(&page_->finished.cpu);
   page_->finished.position.store(++finished_, std::memory_order_release);
   ring_doorbell(&page_->worker_sleep.sleeping);
+  if (mover_ != nullptr) mover_->published();
 }
 
 void HostCallReader::mark_dead() {

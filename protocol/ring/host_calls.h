@@ -8,6 +8,7 @@
 
 #include "protocol/ring/doorbell.h"
 #include "protocol/ring/layout.h"
+#include "protocol/transport/mover.h"
 
 namespace vgpu::protocol {
 
@@ -51,8 +52,9 @@ class HostCallWriter {
 // Guest side: one thread. mark_dead() may be called from any.
 class HostCallReader {
  public:
-  explicit HostCallReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive)
-      : page_(view.host_calls()), spin_(spin) {}
+  explicit HostCallReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive,
+                          Mover* mover = nullptr)
+      : page_(view.host_calls()), mover_(mover), spin_(spin) {}
   HostCallReader(const HostCallReader&) = delete;
   HostCallReader& operator=(const HostCallReader&) = delete;
 
@@ -64,6 +66,7 @@ class HostCallReader {
 
  private:
   HostCallPage* page_;
+  Mover* mover_;
   SpinBudget spin_;
   uint64_t finished_ = 0;  // private truth
   std::atomic<bool> dead_{false};

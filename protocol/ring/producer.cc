@@ -6,8 +6,9 @@
 
 namespace vgpu::protocol {
 
-Producer::Producer(const ChannelView& view, SpinMode spin)
+Producer::Producer(const ChannelView& view, SpinMode spin, Mover* mover)
     : header_(view.header()),
+      mover_(mover),
       ring_(view.ring()),
       ring_bytes_(view.sizes().ring_bytes),
       mask_(view.sizes().ring_bytes - 1),
@@ -47,6 +48,11 @@ bool Producer::wait_for_room(uint64_t bytes) {
   if (tail_ + bytes - head_seen_ <= ring_bytes_) return !dead();
   publish();  // what was committed quietly must be seen, or nobody would ever make room
   const uint64_t head_wanted = tail_ + bytes - ring_bytes_;
+  auto room = [&] {
+    return header_->head.position.load(std::memory_order_acquire) >= head_wanted ||
+           dead_.load(std::memory_order_relaxed);
+  };
+  const MovedWait moved(mover_, room);
   const WaitResult result = wait_for(
       &header_->producer_sleep.sleeping, &spin_, header_->head.cpu, dead_, -1,
       [&] { return header_->head.position.load(std::memory_order_acquire) >= head_wanted; });

@@ -10,6 +10,7 @@
 #include "protocol/ring/doorbell.h"
 #include "protocol/ring/layout.h"
 #include "protocol/ring/record.h"
+#include "protocol/transport/mover.h"
 
 namespace vgpu::protocol {
 
@@ -18,7 +19,8 @@ namespace vgpu::protocol {
 // mark_dead() alone may be called from any thread.
 class Producer {
  public:
-  explicit Producer(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive);
+  explicit Producer(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive,
+                    Mover* mover = nullptr);
   Producer(const Producer&) = delete;
   Producer& operator=(const Producer&) = delete;
 
@@ -46,6 +48,15 @@ class Producer {
     return sequence;
   }
 
+  // The same for a record whose answer the calling thread then waits for: who waits also sends.
+  uint64_t commit_awaited() {
+    if (mover_ == nullptr) [[likely]]
+      return commit();
+    const uint64_t sequence = commit_quietly();
+    publish_tail();
+    return sequence;
+  }
+
   // The same, but the worker does not see it until publish() (or until the ring is full): for
   // batches.
   uint64_t commit_quietly() {
@@ -57,9 +68,12 @@ class Producer {
   }
 
   void publish() {
-    publish_cpu(&header_->tail.cpu);
-    header_->tail.position.store(tail_, std::memory_order_release);  // partner: Consumer's acquire
-    ring_doorbell(&header_->consumer_sleep.sleeping);
+    publish_tail();
+    if (mover_ != nullptr) [[unlikely]] {
+      mover_->published();
+    } else {
+      ring_doorbell(&header_->consumer_sleep.sleeping);
+    }
   }
 
   // Sequence number of the newest committed record; 0 before the first.
@@ -72,11 +86,16 @@ class Producer {
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
  private:
+  void publish_tail() {
+    publish_cpu(&header_->tail.cpu);
+    header_->tail.position.store(tail_, std::memory_order_release);  // partner: Consumer's acquire
+  }
   std::byte* reserve_slow(uint32_t bytes);
   bool wait_for_room(uint64_t bytes);
   bool refresh_head();
 
   ChannelHeader* header_;
+  Mover* mover_;
   std::byte* ring_;
   uint64_t ring_bytes_;
   uint64_t mask_;

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "protocol/ring/semaphore.h"
+
 namespace vgpu::protocol {
 namespace {
 
@@ -12,8 +14,11 @@ constexpr int32_t kUnknownError = 999;  // CUDA_ERROR_UNKNOWN
 
 }  // namespace
 
-ReplyPool::ReplyPool(const ChannelView& view, SpinMode spin)
-    : slots_(view.replies()), worker_cpu_(&view.header()->head.cpu), spin_(spin) {
+ReplyPool::ReplyPool(const ChannelView& view, SpinMode spin, Mover* mover)
+    : slots_(view.replies()),
+      worker_cpu_(&view.header()->head.cpu),
+      spin_(spin),
+      mover_(mover) {
   for (SpinBudget& budget : budgets_) budget = SpinBudget(spin_);
 }
 
@@ -55,7 +60,10 @@ WaitResult ReplyPool::wait(uint32_t slot_index, Reply* reply, int64_t timeout_ns
   // acquire: partner is the exchange in ReplyWriter::complete.
   const auto done = [&] { return slot.state.load(std::memory_order_acquire) == kReplyDone; };
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
-  if (!done()) spin_until(&budgets_[slot_index], *worker_cpu_, dead_, deadline, done);
+  auto over = [&] { return done() || dead_.load(std::memory_order_relaxed); };
+  const MovedWait moved(mover_, over);
+  if (mover_ == nullptr && !done())
+    spin_until(&budgets_[slot_index], *worker_cpu_, dead_, deadline, done);
   const bool sleeps = !done();
   while (!done()) {
     uint32_t state = kReplyArmed;
@@ -109,9 +117,9 @@ void ReplyWriter::complete(uint32_t slot_index, int32_t result,
   slot.payload_bytes = fits ? static_cast<uint32_t>(payload.size()) : 0;
   if (fits && !payload.empty()) std::memcpy(slot.payload, payload.data(), payload.size());
   // release: publishes the lines above. The old value says whether the thread sleeps.
-  if (slot.state.exchange(kReplyDone, std::memory_order_acq_rel) == kReplySleeping) {
-    futex_wake_all(&slot.state);
-  }
+  const uint32_t before = slot.state.exchange(kReplyDone, std::memory_order_acq_rel);
+  if (before == kReplySleeping) futex_wake_all(&slot.state);
+  if (before == kReplyWatched) wake_waiters(waiters_);
 }
 
 }  // namespace vgpu::protocol

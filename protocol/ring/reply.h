@@ -11,11 +11,19 @@
 #include "protocol/ring/doorbell.h"
 #include "protocol/ring/layout.h"
 #include "protocol/ring/record.h"
+#include "protocol/transport/mover.h"
 
 namespace vgpu::protocol {
 
-// ReplySlot::state. The guest moves it to kArmed and kSleeping, the worker to kDone.
-enum ReplyState : uint32_t { kReplyFree = 0, kReplyArmed = 1, kReplySleeping = 2, kReplyDone = 3 };
+// ReplySlot::state. The guest moves it to kArmed and kSleeping, the worker to kDone. kWatched: armed
+// by one who waits for many slots at once, and is woken as those who wait for semaphores are.
+enum ReplyState : uint32_t {
+  kReplyFree = 0,
+  kReplyArmed = 1,
+  kReplySleeping = 2,
+  kReplyDone = 3,
+  kReplyWatched = 4
+};
 
 // A private copy of an answer.
 struct Reply {
@@ -38,7 +46,8 @@ struct Reply {
 //   slot = acquire();  write a record with reply = slot, commit;  wait(slot, &reply); release(slot)
 class ReplyPool {
  public:
-  explicit ReplyPool(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive);
+  explicit ReplyPool(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive,
+                     Mover* mover = nullptr);
   ReplyPool(const ReplyPool&) = delete;
   ReplyPool& operator=(const ReplyPool&) = delete;
 
@@ -66,6 +75,7 @@ class ReplyPool {
   ReplySlot* slots_;
   const std::atomic<uint32_t>* worker_cpu_;
   SpinMode spin_;
+  Mover* mover_;
   std::atomic<uint64_t> taken_[kWords] = {};
   std::atomic<uint32_t> released_{
       0};                            // futex word of threads that wait for a slot: counts releases
@@ -78,7 +88,8 @@ class ReplyPool {
 // caller: the answer is then CUDA_ERROR_UNKNOWN without payload.
 class ReplyWriter {
  public:
-  explicit ReplyWriter(const ChannelView& view) : slots_(view.replies()) {}
+  explicit ReplyWriter(const ChannelView& view)
+      : slots_(view.replies()), waiters_(&view.semaphores()->waiters) {}
   // Answers slot `slot`, once per record that names it. kNoReply is ignored.
   void complete(uint32_t slot, int32_t result, std::span<const std::byte> payload = {});
   template <typename T>
@@ -88,6 +99,7 @@ class ReplyWriter {
 
  private:
   ReplySlot* slots_;
+  WaitersLine* waiters_;
 };
 
 }  // namespace vgpu::protocol

@@ -8,9 +8,7 @@
 
 namespace vgpu::protocol {
 
-namespace {
-
-void wake(WaitersLine* line) {
+void wake_waiters(WaitersLine* line) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (line->waiters.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     line->epoch.fetch_add(1, std::memory_order_seq_cst);
@@ -18,15 +16,15 @@ void wake(WaitersLine* line) {
   }
 }
 
-}  // namespace
-
 template <typename Ready>
 WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
   const auto over = [&] { return dead() || state() == SessionState::kFailed; };
   if (ready()) return WaitResult::kReady;
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  auto ended = [&] { return ready() || over(); };
+  const MovedWait moved(mover_, ended);
   SpinBudget budget(spin_);
-  spin_until(&budget, *worker_cpu_, dead_, deadline, [&] { return ready() || over(); });
+  if (mover_ == nullptr) spin_until(&budget, *worker_cpu_, dead_, deadline, ended);
   if (ready()) return WaitResult::kReady;
   std::atomic<uint32_t>& epoch = page_->waiters.epoch;
   page_->waiters.waiters.fetch_add(1, std::memory_order_seq_cst);
@@ -50,9 +48,7 @@ WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
   return result;
 }
 
-void SemaphoreWriter::wake_waiters() { wake(&page_->waiters); }
-
-void SemaphoreReader::wake_guest_waiters() { wake(&page_->waiters); }
+void SemaphoreReader::wake_guest_waiters() { wake_waiters(&page_->waiters); }
 
 WaitResult SemaphoreReader::wait_for_guest(const std::function<bool()>& ready) {
   return wait_until(ready, -1);
@@ -69,20 +65,20 @@ void SemaphoreWriter::raise_credit(uint32_t device, uint64_t bytes) {
 void SemaphoreWriter::raise(std::atomic<uint64_t>* word, uint64_t value) {
   if (value <= word->load(std::memory_order_relaxed)) return;
   word->store(value, std::memory_order_release);
-  wake_waiters();
+  wake_all();
 }
 
 void SemaphoreWriter::set_state(SessionState state, int32_t result) {
   page_->session_error.store(result, std::memory_order_relaxed);
   page_->session_state.store(static_cast<uint32_t>(state), std::memory_order_release);
-  wake_waiters();
+  wake_all();
 }
 
 void SemaphoreWriter::set_sticky(uint32_t slot, int32_t result) {
   if (slot >= kContextSlots) return;
   int32_t healthy = 0;
   page_->sticky[slot].compare_exchange_strong(healthy, result, std::memory_order_acq_rel);
-  wake_waiters();
+  wake_all();
 }
 
 void SemaphoreWriter::clear_sticky(uint32_t slot) {
@@ -96,7 +92,7 @@ void SemaphoreWriter::set_held(uint32_t word, bool held) {
     return;
   }
   count.fetch_sub(1, std::memory_order_release);
-  wake_waiters();
+  wake_all();
 }
 
 WaitResult SemaphoreReader::wait(Semaphore which, uint64_t at_least, int64_t timeout_ns) {

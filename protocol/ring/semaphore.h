@@ -9,6 +9,7 @@
 
 #include "protocol/ring/doorbell.h"
 #include "protocol/ring/layout.h"
+#include "protocol/transport/mover.h"
 
 namespace vgpu::protocol {
 
@@ -19,6 +20,9 @@ enum class SessionState : uint32_t {
   kFailed =
       2,  // a rule was broken or the worker gave up; session_error is the answer to every call
 };
+
+// After something that a waiter may look for was stored: wakes all, if there are any.
+void wake_waiters(WaitersLine* line);
 
 // Worker side. Thread-safe; each semaphore has one raiser at a time.
 class SemaphoreWriter {
@@ -41,15 +45,19 @@ class SemaphoreWriter {
 
  private:
   void raise(std::atomic<uint64_t>* word, uint64_t value);
-  void wake_waiters();
+  void wake_all() { wake_waiters(&page_->waiters); }
   SemaphorePage* page_;
 };
 
 // Guest side. Thread-safe. Reading is one load.
 class SemaphoreReader {
  public:
-  explicit SemaphoreReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive)
-      : page_(view.semaphores()), worker_cpu_(&view.header()->head.cpu), spin_(spin) {}
+  explicit SemaphoreReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive,
+                           Mover* mover = nullptr)
+      : page_(view.semaphores()),
+        worker_cpu_(&view.header()->head.cpu),
+        spin_(spin),
+        mover_(mover) {}
   SemaphoreReader(const SemaphoreReader&) = delete;
   SemaphoreReader& operator=(const SemaphoreReader&) = delete;
 
@@ -110,6 +118,7 @@ class SemaphoreReader {
   SemaphorePage* page_;
   const std::atomic<uint32_t>* worker_cpu_;
   SpinMode spin_;
+  Mover* mover_;
   std::atomic<bool> dead_{false};
 };
 

@@ -20,13 +20,14 @@ Status check_memory(const Transport& transport) {
 GuestChannel::GuestChannel(std::unique_ptr<Transport> transport, const ChannelView& view,
                            SpinMode spin)
     : transport_(std::move(transport)),
+      mover_(transport_->mover()),
       view_(view),
-      producer_(view, spin),
+      producer_(view, spin, mover_),
       up_(view.sizes().up_bytes),
       down_(view.sizes().down_bytes),
-      replies_(view, spin),
-      semaphores_(view, spin),
-      host_calls_(view, spin) {}
+      replies_(view, spin, mover_),
+      semaphores_(view, spin, mover_),
+      host_calls_(view, spin, mover_) {}
 
 Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transport> transport,
                                                          SpinMode spin) {

@@ -34,6 +34,8 @@ class GuestChannel {
   std::span<std::byte> up_slab() const { return view_.up_slab(); }
   std::span<std::byte> down_slab() const { return view_.down_slab(); }
   Transport& transport() { return *transport_; }
+  // What must be told what is to be moved; null where both sides see the same memory.
+  Mover* mover() const { return mover_; }
 
   // Room in the up-slab: retires what is past, waits for more. Without lock(), so that others go on
   // while the caller waits and fills the piece. Then, under lock(), bind_up says which record reads
@@ -60,6 +62,7 @@ class GuestChannel {
   GuestChannel(std::unique_ptr<Transport> transport, const ChannelView& view, SpinMode spin);
 
   std::unique_ptr<Transport> transport_;
+  Mover* const mover_;
   ChannelView view_;
   SpinMutex lock_;
   Producer producer_;

@@ -47,6 +47,7 @@ enum HelloFlags : uint32_t {
   kHelloForwardAllocator = 1,  // asks for AllocatorMode::kForward (VGPU_ALLOCATOR=forward)
   kHelloDevicesListed = 2,     // `visible_devices` means something, even when it is empty
   kHelloPciOrder = 4,          // devices are numbered by PCI address (CUDA_DEVICE_ORDER)
+  kHelloRemote = 8,            // on another host: no memory in place, no descriptors
 };
 
 // Who chooses device addresses (docs/memory.md).

@@ -9,15 +9,22 @@
 #include <unistd.h>
 #include <cstdio>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/env.h"
+
 namespace vgpu::protocol {
 namespace {
 
 constexpr std::string_view kUnixScheme = "unix:";
+constexpr std::string_view kTcpScheme = "tcp://";
+constexpr std::string_view kProviderParameter = "provider=";
+constexpr size_t kHostBytesMax = 255;
+constexpr size_t kProviderBytesMax = 63;
 
 // Empty variables count as unset, as XDG says.
 std::string variable(const char* name) {
@@ -68,14 +75,60 @@ Status make_folder_of(const std::string& path) {
   return ok_status();
 }
 
+bool only_has(std::string_view text, std::string_view more) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           more.find(c) != std::string_view::npos;
+  });
+}
+
+bool host_ok(std::string_view host) {
+  if (host.empty() || host.size() > kHostBytesMax) return false;
+  if (host.front() != '[') return host == "*" || only_has(host, "-._");
+  return host.size() > 3 && host.back() == ']' &&
+         only_has(host.substr(1, host.size() - 2), ":.%-_");
+}
+
+// What follows tcp://
+Result<Address> parse_tcp(std::string_view text) {
+  const Status bad(StatusCode::kInvalidArgument,
+                   "address must be tcp://host:port[?provider=name], not: tcp://" +
+                       std::string(text.substr(0, kHostBytesMax)));
+  Address address{Address::Kind::kTcp};
+  const size_t question = std::min(text.find('?'), text.size());
+  const std::string_view place = text.substr(0, question);
+  const size_t colon = place.rfind(':');
+  if (colon == std::string_view::npos || !host_ok(place.substr(0, colon))) return bad;
+  const std::string_view digits = place.substr(colon + 1);
+  const auto port = parse_integer(digits);
+  if (!port || digits.size() > 5 || !only_has(digits, "") || *port < 0 || *port > 65535) return bad;
+  address.host = place.substr(0, colon);
+  address.port = static_cast<uint16_t>(*port);
+  if (question == text.size()) return address;
+  std::string_view provider = text.substr(question + 1);
+  if (!provider.starts_with(kProviderParameter)) return bad;
+  provider.remove_prefix(kProviderParameter.size());
+  if (provider.empty() || provider.size() > kProviderBytesMax || !only_has(provider, "_;-"))
+    return bad;
+  address.provider = provider;
+  return address;
+}
+
 }  // namespace
 
+std::string Address::endpoint() const {
+  return std::string(kTcpScheme) + host + ":" + std::to_string(port);
+}
+
 std::string Address::to_string() const {
-  return kind == Kind::kLoop ? "loop:" : std::string(kUnixScheme) + path;
+  if (kind == Kind::kLoop) return "loop:";
+  if (kind == Kind::kUnix) return std::string(kUnixScheme) + path;
+  return endpoint() + (provider.empty() ? "" : "?" + std::string(kProviderParameter) + provider);
 }
 
 Result<Address> parse_address(std::string_view text) {
   if (text == "loop:") return Address{Address::Kind::kLoop, ""};
+  if (text.starts_with(kTcpScheme)) return parse_tcp(text.substr(kTcpScheme.size()));
   std::string_view path = text;
   if (path.starts_with(kUnixScheme)) path.remove_prefix(kUnixScheme.size());
   if (path.starts_with('/')) {
@@ -88,7 +141,8 @@ Result<Address> parse_address(std::string_view text) {
     return Status(StatusCode::kNotSupported, "unknown kind of address: " + std::string(text));
   }
   return Status(StatusCode::kInvalidArgument,
-                "address must be unix:/absolute/path, not: " + std::string(text));
+                "address must be unix:/absolute/path or tcp://host:port, not: " +
+                    std::string(text));
 }
 
 Result<Address> default_address() {

@@ -11,13 +11,19 @@
 
 namespace vgpu::protocol {
 
-// unix:/absolute/path   a server on this host
-// loop:                 a server inside this process (tests)
+// unix:/absolute/path             a server on this host
+// tcp://host:port[?provider=NAME]  a server anywhere (docs/network.md); IPv6 as tcp://[::1]:port
+// loop:                           a server inside this process (tests)
 // A plain absolute path is taken as unix:. Other schemes give kNotSupported.
 struct Address {
-  enum class Kind : uint8_t { kUnix, kLoop };
+  enum class Kind : uint8_t { kUnix, kLoop, kTcp };
   Kind kind = Kind::kUnix;
-  std::string path;  // kUnix
+  std::string path = {};      // kUnix
+  std::string host = {};      // kTcp: a name or a number, [..] around those of IPv6; "*" to listen
+  uint16_t port = 0;          // kTcp; 0 only to listen: any that is free
+  std::string provider = {};  // kTcp: of the data connection; empty: as both sides prefer
+  // kTcp: without what follows the port.
+  std::string endpoint() const;
   std::string to_string() const;
 };
 

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "protocol/ring/layout.h"
+#include "protocol/transport/mover.h"
 
 namespace vgpu::protocol {
 
@@ -37,6 +38,9 @@ class Transport {
   virtual Status send_descriptor(int fd, uint64_t tag) = 0;
   // The next descriptor that the peer sent; waits up to timeout_ms (< 0: no limit).
   virtual Result<std::pair<UniqueFd, uint64_t>> receive_descriptor(int timeout_ms) = 0;
+
+  // What the guest's side is told to move; null where both sides see the same memory.
+  virtual Mover* mover() { return nullptr; }
 };
 
 // --- loop: both ends in one process

@@ -44,7 +44,7 @@ uint64_t write_record(Producer* producer, uint16_t op, const T& args,
   std::byte* place = begin_record(producer, op, args, static_cast<uint32_t>(blob.size()), reply);
   if (place == nullptr) return 0;
   if (!blob.empty()) std::memcpy(place, blob.data(), blob.size());
-  return producer->commit();
+  return reply == kNoReply ? producer->commit() : producer->commit_awaited();
 }
 
 }  // namespace vgpu::protocol

@@ -28,6 +28,7 @@ constexpr int kPollMs = 2;
 
 struct ServerState {
   pid_t pid = -1;
+  pid_t gate = -1;
   std::string folder;
 };
 ServerState g_server;  // the suite's process owns at most one
@@ -47,9 +48,9 @@ std::string library_path() {
   const std::string name = backend_name();
   if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
   if (name == "loop") return VGPU_LOOP_LIBRARY;
-  if (name == "shm") return VGPU_GUEST_LIBRARY;
+  if (name == "shm" || name == "fabric") return VGPU_GUEST_LIBRARY;
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm or cuda, not " + name);
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric or cuda, not " + name);
 }
 
 pid_t spawn(const std::vector<std::string>& words) {
@@ -82,6 +83,19 @@ int wait_for(pid_t pid, uint64_t limit_ns) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// Waits until `socket` is there, which process `pid` makes.
+void wait_for_socket(const std::string& socket, pid_t* pid, const char* name) {
+  const uint64_t start = monotonic_ns();
+  while (::access(socket.c_str(), F_OK) != 0) {
+    if (::waitpid(*pid, nullptr, WNOHANG) != 0) {
+      *pid = -1;
+      die(std::string(name) + " ended before it listened");
+    }
+    if (monotonic_ns() - start > kServerStartNsMax) die(std::string(name) + " does not listen");
+    ::poll(nullptr, 0, kPollMs);
+  }
+}
+
 void start_server() {
   std::array<char, 64> folder{"/tmp/vgpu-conformance-XXXXXX"};
   if (::mkdtemp(folder.data()) == nullptr) die("mkdtemp failed");
@@ -89,16 +103,19 @@ void start_server() {
   const std::string socket = g_server.folder + "/vgpud.sock";
   const std::string address = "unix:" + socket;
   g_server.pid = spawn({VGPU_VGPUD, "--listen", address, "--driver", "soft"});
-  const uint64_t start = monotonic_ns();
-  while (::access(socket.c_str(), F_OK) != 0) {
-    if (::waitpid(g_server.pid, nullptr, WNOHANG) != 0) {
-      g_server.pid = -1;
-      die("vgpud ended before it listened");
-    }
-    if (monotonic_ns() - start > kServerStartNsMax) die("vgpud does not listen");
-    ::poll(nullptr, 0, kPollMs);
-  }
+  wait_for_socket(socket, &g_server.pid, "vgpud");
   ::setenv("VGPU_SERVER", address.c_str(), 1);
+}
+
+// What a remote guest needs beside a server: here without keys.
+void start_gate() {
+  const std::string socket = g_server.folder + "/gate.sock";
+  g_server.gate = spawn({VGPU_PLAIN_GATE, "--listen", socket, "--server",
+                         g_server.folder + "/vgpud.sock"});
+  wait_for_socket(socket, &g_server.gate, "the gate");
+  ::setenv("VGPU_SERVER", "tcp://127.0.0.1:1", 1);
+  ::setenv("VGPU_NET_PLUGIN", VGPU_PLAIN_PLUGIN, 1);
+  ::setenv("VGPU_TEST_RENDEZVOUS", socket.c_str(), 1);
 }
 
 }  // namespace
@@ -109,15 +126,23 @@ void set_up_backend() {
   if (path.find('/') != std::string::npos && ::access(path.c_str(), R_OK) != 0) {
     die(path + " is not built");
   }
-  if (backend_name() == "shm") start_server();
+  if (backend_name() == "shm" || is_remote()) start_server();
+  if (is_remote()) start_gate();
   if (backend_name() == "loop") {
     ::setenv("VGPU_SERVER", "loop:", 1);
     ::setenv("VGPU_SOFT_DRIVER", VGPU_SOFTGPU_LIBRARY, 0);
   }
 }
 
+bool is_remote() { return backend_name() == "fabric"; }
+
 bool tear_down_backend() {
   bool well = true;
+  if (g_server.gate > 0) {
+    ::kill(g_server.gate, SIGKILL);
+    (void)::waitpid(g_server.gate, nullptr, 0);
+    g_server.gate = -1;
+  }
   if (g_server.pid > 0) {
     well =
         ::waitpid(g_server.pid, nullptr, WNOHANG) == 0;  // or it has ended before it was asked to

@@ -15,6 +15,7 @@
 #include "op.h"
 #include "protocol/session/handshake.h"
 #include "protocol/wire/encoder.h"
+#include "protocol/wire/expectation.h"
 #include "server/attach.h"
 #include "wire.h"
 
@@ -60,6 +61,7 @@ class Guest {
     if (slot == protocol::kNoReply) return -1;
     {
       std::lock_guard lock(channel_->lock());
+      if (channel_->mover() != nullptr) protocol::expect_results(channel_->mover(), args, slot);
       protocol::write_record(&channel_->producer(), static_cast<uint16_t>(op), args,
                              std::as_bytes(std::span(blob)), slot);
     }

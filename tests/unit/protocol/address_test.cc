@@ -17,10 +17,33 @@ TEST(Address, Grammar) {
   EXPECT_EQ(parse_address("unix:relative").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parse_address("unix:").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parse_address("").status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(parse_address("tcp://host:1").status().code(), StatusCode::kNotSupported);
+  EXPECT_EQ(parse_address("rdma://host:1").status().code(), StatusCode::kNotSupported);
   const std::string path = "/" + std::string(106, 'a');
   EXPECT_TRUE(parse_address("unix:" + path).ok());
   EXPECT_EQ(parse_address("unix:" + path + "b").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Address, OfANetwork) {
+  const Result<Address> plain = parse_address("tcp://gpu-1.example.org:7000");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->kind, Address::Kind::kTcp);
+  EXPECT_EQ(plain->host, "gpu-1.example.org");
+  EXPECT_EQ(plain->port, 7000);
+  EXPECT_EQ(plain->provider, "");
+  for (const char* text : {"tcp://10.0.0.1:65535", "tcp://[fe80::1%eth0]:1", "tcp://*:0",
+                           "tcp://h:7?provider=verbs", "tcp://h:7?provider=tcp;ofi_rxm"}) {
+    const Result<Address> address = parse_address(text);
+    ASSERT_TRUE(address.ok()) << text;
+    EXPECT_EQ(address->to_string(), text);
+  }
+  EXPECT_EQ(parse_address("tcp://h:7?provider=verbs")->endpoint(), "tcp://h:7");
+  for (const char* text :
+       {"tcp://", "tcp://h", "tcp://:1", "tcp://h:", "tcp://h:65536", "tcp://h:-1", "tcp://h:+1",
+        "tcp://h:0x10", "tcp://h:1x", "tcp://h h:1", "tcp://h/x:1", "tcp://::1:1", "tcp://[]:1",
+        "tcp://[::1:1", "tcp://h:1?", "tcp://h:1?provider=", "tcp://h:1?size=1",
+        "tcp://h:1?provider=a&b", "tcp://h\n:1"}) {
+    EXPECT_EQ(parse_address(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
 }
 
 TEST(Address, Defaults) {

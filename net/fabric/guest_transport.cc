@@ -1,0 +1,245 @@
+// The guest's mirror: who drives, who sleeps.
+// SPDX-License-Identifier: Apache-2.0
+#include "net/fabric/guest_transport.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.h"
+#include "protocol/ring/doorbell.h"
+
+namespace vgpu::net {
+namespace {
+
+// Descriptors that the child of a fork must close, so that the parent's end is seen by its gate.
+std::atomic<int> g_socket_in_child{-1};
+std::atomic<int> g_alive_in_child{-1};
+// What must be still before the destructors of libraries run, with its connection said goodbye.
+std::atomic<GuestTransport*> g_at_exit{nullptr};
+
+void close_in_child() {
+  g_at_exit.store(nullptr, std::memory_order_relaxed);  // its thread is the parent's
+  for (std::atomic<int>* each : {&g_socket_in_child, &g_alive_in_child}) {
+    const int fd = each->exchange(-1, std::memory_order_relaxed);
+    if (fd >= 0) ::close(fd);
+  }
+}
+
+}  // namespace
+
+GuestTransport::GuestTransport(Mapping memory, const protocol::ChannelSizes& sizes,
+                               std::unique_ptr<Link> link)
+    : memory_(std::move(memory)),
+      sizes_(sizes),
+      view_(memory_.data(), sizes_),
+      link_(std::move(link)),
+      mover_(view_, link_.get()) {}
+
+Result<std::unique_ptr<GuestTransport>> GuestTransport::start(Mapping memory,
+                                                              const protocol::ChannelSizes& sizes,
+                                                              std::unique_ptr<Link> link,
+                                                              int socket_fd) {
+  std::unique_ptr<GuestTransport> transport(
+      new GuestTransport(std::move(memory), sizes, std::move(link)));
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Status::from_errno(errno, "socketpair");
+  transport->liveness_.reset(ends[0]);
+  transport->alive_.reset(ends[1]);
+  transport->bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!transport->bell_.valid()) return Status::from_errno(errno, "eventfd");
+  g_socket_in_child.store(socket_fd, std::memory_order_relaxed);
+  g_alive_in_child.store(ends[1], std::memory_order_relaxed);
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, close_in_child) + std::atexit(stop_at_exit);
+  (void)registered;
+  // The thread takes no signal that is sent to the application.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = ::pthread_create(&transport->thread_, nullptr, run, transport.get());
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return Status::from_errno(error, "no thread for the network");
+  transport->started_ = true;
+  g_at_exit.store(transport.get(), std::memory_order_release);
+  return transport;
+}
+
+void GuestTransport::stop() {
+  if (!started_) return;
+  started_ = false;
+  stop_.store(true, std::memory_order_release);
+  ring();
+  ::pthread_join(thread_, nullptr);
+  g_socket_in_child.store(-1, std::memory_order_relaxed);
+  g_alive_in_child.store(-1, std::memory_order_relaxed);
+}
+
+// The channel is dead by now, so nobody comes any more; who is still here waits for the end.
+void GuestTransport::stop_at_exit() {
+  GuestTransport* transport = g_at_exit.exchange(nullptr, std::memory_order_acq_rel);
+  if (transport == nullptr) return;
+  transport->stop();
+  transport->drive_.lock();
+}
+
+GuestTransport::~GuestTransport() {
+  GuestTransport* self = this;
+  g_at_exit.compare_exchange_strong(self, nullptr, std::memory_order_acq_rel);
+  stop();
+}
+
+Status GuestTransport::send_descriptor(int /*fd*/, uint64_t /*tag*/) {
+  return Status(StatusCode::kNotSupported, "descriptors do not cross a network");
+}
+
+Result<std::pair<UniqueFd, uint64_t>> GuestTransport::receive_descriptor(int /*timeout_ms*/) {
+  return Status(StatusCode::kNotSupported, "descriptors do not cross a network");
+}
+
+void GuestTransport::ring() {
+  const uint64_t one = 1;
+  const int saved = errno;
+  (void)!::write(bell_.get(), &one, sizeof(one));
+  errno = saved;
+}
+
+void GuestTransport::published() {
+  // Partner: rest(), which says that it sleeps and then looks again.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_relaxed) != 0 &&
+      sleeping_.exchange(0, std::memory_order_acq_rel) != 0) {
+    ring();
+  }
+}
+
+void GuestTransport::expect(uint32_t slot, uint64_t offset, uint64_t bytes) {
+  mover_.expect(slot, offset, bytes);
+}
+
+// One look at both directions, under drive_. Whether anything moved.
+bool GuestTransport::drive() {
+  const bool sent = mover_.flush();
+  const bool came = mover_.poll();
+  return sent || came;
+}
+
+void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
+  std::byte* const slab = view_.up_slab().data() + offset;
+  std::lock_guard one(staging_);
+  const bool in_slab = from.data() == slab;
+  bool direct = !in_slab;
+  if (direct && !link_->reaches(from)) {
+    std::memcpy(slab, from.data(), from.size());
+    from = {slab, from.size()};
+    direct = false;
+  }
+  uint64_t done = 0;
+  for (bool over = false; !over;) {
+    std::lock_guard lock(drive_);
+    if (done < from.size()) (void)mover_.stage(offset, from, direct, &done);
+    (void)mover_.poll();
+    over = mover_.gone() || (done == from.size() && (!direct || mover_.staged()));
+  }
+}
+
+bool GuestTransport::help(bool (*ready)(void*), void* argument) {
+  helpers_.fetch_add(1, std::memory_order_relaxed);
+  helped_.fetch_add(1, std::memory_order_relaxed);
+  const int64_t start = protocol::now_ns();
+  bool is_ready = false;
+  for (int64_t now = start; !is_ready && now - start < kHelpNsMax; now = protocol::now_ns()) {
+    bool moved = false;
+    {
+      std::lock_guard lock(drive_);
+      moved = drive();
+    }
+    is_ready = ready(argument);
+    if (!is_ready && !moved) ::sched_yield();
+  }
+  if (!is_ready) sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  helpers_.fetch_sub(1, std::memory_order_seq_cst);
+  if (!is_ready) published();  // the progress thread looks from now on
+  return is_ready;
+}
+
+void GuestTransport::slept() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+
+void GuestTransport::close_liveness() {
+  g_alive_in_child.store(-1, std::memory_order_relaxed);
+  alive_.reset();
+}
+
+// Sleeps until the bell rings or, unless `park`, something comes. Parked only for a while.
+void GuestTransport::rest(bool park) {
+  sleeping_.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: published()
+  bool may_sleep = !stop_.load(std::memory_order_acquire) &&
+                   (!mover_.pending() || mover_.blocked());
+  int64_t ns = kLeaseNs;
+  if (may_sleep && !park) {
+    std::lock_guard lock(drive_);
+    may_sleep = link_->may_sleep();
+    ns = link_->sleep_ns();
+  }
+  // A thread that goes to sleep while we park is seen here or rings.
+  if (park && sleepers_.load(std::memory_order_relaxed) != 0) may_sleep = false;
+  if (may_sleep) {
+    pollfd entries[] = {{bell_.get(), POLLIN, 0},
+                        {park ? -1 : link_->completion_fd(), POLLIN, 0},
+                        {park ? -1 : link_->event_fd(), POLLIN, 0}};
+    const timespec limit{static_cast<time_t>(ns / 1'000'000'000), ns % 1'000'000'000};
+    (void)::ppoll(entries, 3, ns < 0 ? nullptr : &limit, nullptr);
+    if ((entries[0].revents & POLLIN) != 0) {
+      uint64_t count = 0;
+      (void)!::read(bell_.get(), &count, sizeof(count));
+    }
+  }
+  sleeping_.store(0, std::memory_order_relaxed);
+}
+
+void GuestTransport::progress() {
+  uint64_t helped = helped_.load(std::memory_order_relaxed);
+  int64_t last = protocol::now_ns();
+  while (!stop_.load(std::memory_order_acquire)) {
+    bool moved = false, gone = false;
+    {
+      std::lock_guard lock(drive_);
+      moved = drive();
+      gone = mover_.gone();
+    }
+    if (gone) break;
+    const int64_t now = protocol::now_ns();
+    if (moved) last = now;
+    const uint64_t seen = helped_.load(std::memory_order_relaxed);
+    const bool park = sleepers_.load(std::memory_order_relaxed) == 0 &&
+                      (seen != helped || helpers_.load(std::memory_order_relaxed) != 0);
+    if (!moved && (park || now - last >= kProgressSpinNs)) {
+      helped = seen;
+      rest(park);
+    } else if (!moved) {
+      ::sched_yield();
+    }
+  }
+  std::lock_guard lock(drive_);
+  if (!mover_.error().ok()) VGPU_LOG_WARN("network: %s", mover_.error().text().c_str());
+  link_->shut_down();
+  close_liveness();
+}
+
+void* GuestTransport::run(void* argument) {
+  static_cast<GuestTransport*>(argument)->progress();
+  return nullptr;
+}
+
+}  // namespace vgpu::net

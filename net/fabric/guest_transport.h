@@ -1,0 +1,79 @@
+// Transport fabric, the guest's side: a mirror of the channel and what keeps it up to date.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef VGPU_NET_FABRIC_GUEST_TRANSPORT_H_
+#define VGPU_NET_FABRIC_GUEST_TRANSPORT_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <memory>
+
+#include "base/mapping.h"
+#include "base/spin_mutex.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "net/fabric/guest_mover.h"
+#include "net/fabric/link.h"
+#include "protocol/transport/transport.h"
+
+namespace vgpu::net {
+
+// Whoever drives holds drive_ and moves what there is: a thread that waits, for itself, or else the
+// progress thread, which sleeps on the completion queue's descriptor when nothing moves. While
+// threads help themselves it keeps away from that descriptor, so that no answer wakes two threads.
+class GuestTransport final : public protocol::Transport, public protocol::Mover {
+ public:
+  // `link` is connected; `socket_fd` is closed in the child of a fork (-1: none).
+  static Result<std::unique_ptr<GuestTransport>> start(Mapping memory,
+                                                       const protocol::ChannelSizes& sizes,
+                                                       std::unique_ptr<Link> link, int socket_fd);
+  ~GuestTransport() override;
+
+  std::span<std::byte> memory() const override { return memory_.bytes(); }
+  const protocol::ChannelSizes& sizes() const override { return sizes_; }
+  int liveness_fd() const override { return liveness_.get(); }
+  bool same_address_space() const override { return false; }
+  Status send_descriptor(int fd, uint64_t tag) override;
+  Result<std::pair<UniqueFd, uint64_t>> receive_descriptor(int timeout_ms) override;
+  protocol::Mover* mover() override { return this; }
+
+  void published() override;
+  void expect(uint32_t slot, uint64_t offset, uint64_t bytes) override;
+  void stage(uint64_t offset, std::span<const std::byte> from) override;
+  bool help(bool (*ready)(void*), void* argument) override;
+  void slept() override;
+
+ private:
+  GuestTransport(Mapping memory, const protocol::ChannelSizes& sizes, std::unique_ptr<Link> link);
+
+  static void* run(void* argument);
+  static void stop_at_exit();
+  void stop();
+  void progress();
+  bool drive();
+  void rest(bool park);
+  void ring();
+  void close_liveness();
+
+  Mapping memory_;
+  protocol::ChannelSizes sizes_;
+  protocol::ChannelView view_;
+  std::unique_ptr<Link> link_;
+  GuestMover mover_;
+  SpinMutex drive_;     // guards link_ and mover_ but for what they say is free
+  SpinMutex staging_;   // one copy at a time
+  UniqueFd liveness_;   // hangs up when the connection is over
+  UniqueFd alive_;      // its other end
+  UniqueFd bell_;       // eventfd that wakes the progress thread
+  pthread_t thread_{};
+  bool started_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint32_t> sleeping_{0};  // the progress thread sleeps until the bell rings
+  std::atomic<uint32_t> helpers_{0};   // threads that drive for themselves
+  std::atomic<uint32_t> sleepers_{0};  // threads that sleep until something comes
+  std::atomic<uint64_t> helped_{0};    // counts helps, so that the progress thread sees them
+};
+
+}  // namespace vgpu::net
+
+#endif  // VGPU_NET_FABRIC_GUEST_TRANSPORT_H_
