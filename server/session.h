@@ -65,12 +65,12 @@ class Session {
     Devices* devices = nullptr;         // the guest's; the first is open
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
     FlowLimits flow{kDriverQueueDepth};
-    uint64_t number = 0;         // of this session, for what it shares
-    bool shares_memory = false;  // the driver hands memory to other processes
+    uint64_t number = 0;             // of this session, for what it shares
+    bool shares_memory = false;      // the driver hands memory to other processes
     bool passes_descriptors = true;  // to and from the guest
-    Shares* shares = nullptr;    // what it shares; null: only it looks there
-    Peers* peers = nullptr;      // the other sessions; null: there are none
-    Output* output = nullptr;    // where the driver prints; null: in the guest's own process
+    Shares* shares = nullptr;        // what it shares; null: only it looks there
+    Peers* peers = nullptr;          // the other sessions; null: there are none
+    Output* output = nullptr;        // where the driver prints; null: in the guest's own process
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory);

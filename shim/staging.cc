@@ -43,13 +43,12 @@ CUresult stage_to_device(Session& session, Context* context, uint64_t to, const 
     args.destination = to + done;
     args.bytes = std::min(step, bytes - done);
     session.pace(stream);
-    const bool sent = send_piece(
-        session, args.bytes, FillFrom{{source + done, args.bytes}},
-        [&](uint64_t offset) {
-          args.slab_offset = offset;
-          return session.post_locked(context, Op::kCopyToDevice, args, {}, protocol::kNoReply,
-                                     &stream);
-        });
+    const bool sent = send_piece(session, args.bytes, FillFrom{{source + done, args.bytes}},
+                                 [&](uint64_t offset) {
+                                   args.slab_offset = offset;
+                                   return session.post_locked(context, Op::kCopyToDevice, args, {},
+                                                              protocol::kNoReply, &stream);
+                                 });
     if (!sent) return session.lost();
   }
   return CUDA_SUCCESS;
@@ -95,13 +94,12 @@ CUresult stage_image(Session& session, Context* context, uint64_t upload, const 
         return session.lost();
       continue;
     }
-    const bool sent = send_piece(
-        session, args.bytes, FillFrom{{source + done, args.bytes}},
-        [&](uint64_t offset) {
-          args.slab_offset = offset;
-          return session.post_locked(context, Op::kImageChunk, args, {}, protocol::kNoReply,
-                                     nullptr);
-        });
+    const bool sent = send_piece(session, args.bytes, FillFrom{{source + done, args.bytes}},
+                                 [&](uint64_t offset) {
+                                   args.slab_offset = offset;
+                                   return session.post_locked(context, Op::kImageChunk, args, {},
+                                                              protocol::kNoReply, nullptr);
+                                 });
     if (!sent) return session.lost();
   }
   return CUDA_SUCCESS;

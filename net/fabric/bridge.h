@@ -45,7 +45,7 @@ class Bridge {
   UniqueFd bell_;  // eventfd: the worker has published something
   pthread_t helper_{};
   bool started_ = false;
-  std::atomic<uint32_t> armed_{0};    // futex word of the helper: which sleep it waits for
+  std::atomic<uint32_t> armed_{0};     // futex word of the helper: which sleep it waits for
   std::atomic<uint32_t> expected_{0};  // value of the waiters' epoch before that sleep
   std::atomic<uint32_t> watching_{0};  // the sleep that the helper waits for now; 0: none
   std::atomic<bool> stop_{false};

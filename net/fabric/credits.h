@@ -32,7 +32,7 @@ class Credits {
   }
 
  private:
-  uint64_t sent_ = 0, acked_ = 0;      // acked_: of ours, as the peer says
+  uint64_t sent_ = 0, acked_ = 0;     // acked_: of ours, as the peer says
   uint64_t received_ = 0, told_ = 0;  // told_: of the peer's, as it was told
 };
 

@@ -18,8 +18,8 @@ namespace vgpu::net {
 
 struct Emulation {
   int64_t round_trip_ns = 0;
-  int64_t jitter_ns = 0;      // each way, from 0 up to this, never out of order
-  double bits_per_s = 0;      // each way; 0: no limit
+  int64_t jitter_ns = 0;  // each way, from 0 up to this, never out of order
+  double bits_per_s = 0;  // each way; 0: no limit
   uint64_t seed = 1;
 };
 
@@ -51,8 +51,8 @@ class EmulatedLink final : public Link, private LinkSink {
   };
   struct Operation {
     int64_t due_ns = 0;
-    std::span<const std::byte> from;   // of a write
-    std::vector<std::byte> bytes;      // of a message, or what a write was copied to
+    std::span<const std::byte> from;  // of a write
+    std::vector<std::byte> bytes;     // of a message, or what a write was copied to
     uint64_t offset = 0;
     bool is_message = false;
   };
@@ -67,8 +67,8 @@ class EmulatedLink final : public Link, private LinkSink {
   std::mt19937_64 random_;
   Way out_, in_;
   std::deque<Operation> going_, coming_;
-  uint64_t copied_bytes_ = 0;            // in going_
-  std::vector<uint64_t> left_;           // tokens of writes that have been copied
+  uint64_t copied_bytes_ = 0;                   // in going_
+  std::vector<uint64_t> left_;                  // tokens of writes that have been copied
   std::deque<std::vector<std::byte>> leaving_;  // copies that the link below reads
   bool over_ = false;
 };

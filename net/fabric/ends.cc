@@ -64,8 +64,7 @@ Result<std::unique_ptr<protocol::Transport>> connect_fabric(const FabricTarget& 
 Status serve_session(std::unique_ptr<FabricListener> listener, const Secret& secret,
                      const WorkerEnd& worker, int end_fd) {
   VGPU_RETURN_IF_ERROR(worker.sizes.check());
-  VGPU_RETURN_IF_ERROR(
-      protocol::check_sealed_memory(worker.memory_fd, worker.sizes.total_bytes()));
+  VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(worker.memory_fd, worker.sizes.total_bytes()));
   Result<Mapping> memory = Mapping::map_shared(worker.memory_fd, worker.sizes.total_bytes());
   if (!memory.ok()) return memory.status();
   const protocol::ChannelView view(memory->data(), worker.sizes);

@@ -83,7 +83,8 @@ class FabricLink final : public Link {
  private:
   friend class FabricListener;
   static constexpr size_t kBatch = 16;
-  static constexpr uint32_t kOps = 128;  // writes and messages on their way
+  static constexpr uint32_t kEventsEvery = 256;  // empty polls
+  static constexpr uint32_t kOps = 128;          // writes and messages on their way
   enum class Op : uint8_t { kWrite, kSend, kReceive };
   struct Context {
     fi_context2 reserved;  // the provider's while the operation runs
@@ -127,6 +128,7 @@ class FabricLink final : public Link {
   uint64_t peer_address_ = 0, peer_key_ = 0, peer_bytes_ = 0;
   int completion_fd_ = -1, event_fd_ = -1, socket_fd_ = -1;
   bool gone_ = false;
+  uint32_t empty_polls_ = 0;
   size_t batch_ = 1;  // completions looked at at a time; one while windows are exchanged
   std::vector<Context> operations_, receives_;
   std::vector<Context*> free_;

@@ -122,8 +122,8 @@ Status FabricLink::register_memory(const fi_info& info, const EndMemory& memory)
   if (info.domain_attr->mr_key_size < sizeof(key) && info.domain_attr->mr_key_size > 0)
     key &= (uint64_t{1} << (8 * info.domain_attr->mr_key_size)) - 1;
   fid_mr* region = nullptr;
-  int result = fi_mr_reg(domain_.get(), memory.window.data(), memory.window.size(),
-                         FI_REMOTE_WRITE, 0, key, 0, &region, nullptr);
+  int result = fi_mr_reg(domain_.get(), memory.window.data(), memory.window.size(), FI_REMOTE_WRITE,
+                         0, key, 0, &region, nullptr);
   if (result != 0) return failed("registering the window", result);
   window_.reset(region);
   if (!needs_registration_) return ok_status();
@@ -240,12 +240,13 @@ void FabricLink::find_socket() {
     const int fd = std::atoi(entry->d_name);
     sockaddr_storage name{};
     socklen_t bytes = sizeof(name);
-    if (entry->d_name[0] == '.' || ::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0 ||
+    if (entry->d_name[0] == '.' ||
+        ::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0 ||
         bytes != theirs_bytes || std::memcmp(&name, &theirs, bytes) != 0)
       continue;
     bytes = sizeof(name);
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0 ||
-        bytes != mine_bytes || std::memcmp(&name, &mine, bytes) != 0)
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0 || bytes != mine_bytes ||
+        std::memcmp(&name, &mine, bytes) != 0)
       continue;
     (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
     socket_fd_ = fd;

@@ -61,8 +61,7 @@ bool GateMover::expect(const Expectation& expectation) {
   word |= bit;
   slots_[expectation.slot] = {expectation.offset, expectation.bytes, 0};
   // relaxed: the tail that lets the worker answer is published afterwards, with release.
-  view_.replies()[expectation.slot].state.store(protocol::kReplyWatched,
-                                                std::memory_order_relaxed);
+  view_.replies()[expectation.slot].state.store(protocol::kReplyWatched, std::memory_order_relaxed);
   return true;
 }
 

@@ -83,8 +83,8 @@ class GateMover final : private LinkSink {
   uint64_t tail_ = 0, finished_ = 0;
   uint64_t moved_ = 0;
   std::array<uint64_t, protocol::kReplySlots / 64> outstanding_{};  // bits of slots_
-  Words told_;        // as last reported
-  PageWords page_{};  // likewise
+  Words told_;                                                      // as last reported
+  PageWords page_{};                                                // likewise
   int64_t stale_since_ns_ = 0;  // 0: nothing waits to be reported
   bool gone_ = false;
   Status error_;

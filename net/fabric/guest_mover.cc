@@ -63,8 +63,7 @@ bool GuestMover::send_update(uint64_t tail, bool inlined) {
   const uint32_t begin = queue_begin_.load(std::memory_order_relaxed);
   const uint32_t end = queue_end_.load(std::memory_order_acquire);
   header.expectations = std::min(end - begin, protocol::kReplySlots);
-  for (uint32_t i = 0; i < header.expectations; ++i)
-    message_.append(queue_[(begin + i) % kQueued]);
+  for (uint32_t i = 0; i < header.expectations; ++i) message_.append(queue_[(begin + i) % kQueued]);
   if (inlined && tail != tail_sent_) {
     header.inline_bytes = static_cast<uint32_t>(tail - tail_sent_);
     const uint64_t place = tail_sent_ & (view_.sizes().ring_bytes - 1);

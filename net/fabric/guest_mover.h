@@ -18,8 +18,8 @@
 
 namespace vgpu::net {
 
-// Plays the worker in the guest's own memory. expect() is called under the channel's lock, pending()
-// from anywhere; everything else by whoever drives, one thread at a time.
+// Plays the worker in the guest's own memory. expect() is called under the channel's lock,
+// pending() from anywhere; everything else by whoever drives, one thread at a time.
 class GuestMover final : private LinkSink {
  public:
   // `view` is the guest's mirror, `link` is connected to the gate.
@@ -69,9 +69,9 @@ class GuestMover final : private LinkSink {
   protocol::SemaphoreWriter semaphores_;
   MessageWriter message_;
   Report report_;
-  uint64_t tail_sent_ = 0;   // what the gate was told
-  uint64_t ring_sent_ = 0;   // what was written into its ring; >= tail_sent_
-  uint64_t head_ = 0;        // as the gate said
+  uint64_t tail_sent_ = 0;  // what the gate was told
+  uint64_t ring_sent_ = 0;  // what was written into its ring; >= tail_sent_
+  uint64_t head_ = 0;       // as the gate said
   uint64_t finished_sent_ = 0;
   uint64_t posted_ = 0;
   uint64_t counted_ = 0;  // writes of a copy that have not left
@@ -82,7 +82,7 @@ class GuestMover final : private LinkSink {
 
   // Expectations on their way from the threads to whoever drives. Only rise.
   std::array<Expectation, kQueued> queue_{};
-  std::atomic<uint32_t> queue_end_{0};   // release under the channel's lock; acquire in flush()
+  std::atomic<uint32_t> queue_end_{0};    // release under the channel's lock; acquire in flush()
   std::atomic<uint32_t> queue_begin_{0};  // whoever drives
   // What the gate was told of each slot that it has not answered.
   struct Slot {

@@ -27,6 +27,15 @@ std::atomic<int> g_alive_in_child{-1};
 // What must be still before the destructors of libraries run, with its connection said goodbye.
 std::atomic<GuestTransport*> g_at_exit{nullptr};
 
+// Reads a byte of each page: memory that is not there faults in the caller, as for any copy,
+// instead of failing somewhere in the network.
+void touch(std::span<const std::byte> memory) {
+  constexpr size_t kPage = 4096;
+  for (size_t i = 0; i < memory.size(); i += kPage)
+    (void)*static_cast<const volatile std::byte*>(&memory[i]);
+  (void)*static_cast<const volatile std::byte*>(&memory.back());
+}
+
 void close_in_child() {
   g_at_exit.store(nullptr, std::memory_order_relaxed);  // its thread is the parent's
   for (std::atomic<int>* each : {&g_socket_in_child, &g_alive_in_child}) {
@@ -137,19 +146,24 @@ bool GuestTransport::drive() {
 void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
   std::byte* const slab = view_.up_slab().data() + offset;
   std::lock_guard one(staging_);
-  const bool in_slab = from.data() == slab;
-  bool direct = !in_slab;
+  bool direct = from.data() != slab;
   if (direct && !link_->reaches(from)) {
     std::memcpy(slab, from.data(), from.size());
     from = {slab, from.size()};
     direct = false;
   }
+  if (direct) touch(from);
   uint64_t done = 0;
   for (bool over = false; !over;) {
-    std::lock_guard lock(drive_);
-    if (done < from.size()) (void)mover_.stage(offset, from, direct, &done);
-    (void)mover_.poll();
-    over = mover_.gone() || (done == from.size() && (!direct || mover_.staged()));
+    bool moved = false;
+    {
+      std::lock_guard lock(drive_);
+      const uint64_t before = done;
+      if (done < from.size()) (void)mover_.stage(offset, from, direct, &done);
+      moved = mover_.poll() || done != before;
+      over = mover_.gone() || (done == from.size() && (!direct || mover_.staged()));
+    }
+    if (!moved && !over) ::sched_yield();
   }
 }
 
@@ -184,8 +198,8 @@ void GuestTransport::close_liveness() {
 void GuestTransport::rest(bool park) {
   sleeping_.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: published()
-  bool may_sleep = !stop_.load(std::memory_order_acquire) &&
-                   (!mover_.pending() || mover_.blocked());
+  bool may_sleep =
+      !stop_.load(std::memory_order_acquire) && (!mover_.pending() || mover_.blocked());
   int64_t ns = kLeaseNs;
   if (may_sleep && !park) {
     std::lock_guard lock(drive_);

@@ -60,11 +60,11 @@ class GuestTransport final : public protocol::Transport, public protocol::Mover 
   protocol::ChannelView view_;
   std::unique_ptr<Link> link_;
   GuestMover mover_;
-  SpinMutex drive_;     // guards link_ and mover_ but for what they say is free
-  SpinMutex staging_;   // one copy at a time
-  UniqueFd liveness_;   // hangs up when the connection is over
-  UniqueFd alive_;      // its other end
-  UniqueFd bell_;       // eventfd that wakes the progress thread
+  SpinMutex drive_;    // guards link_ and mover_ but for what they say is free
+  SpinMutex staging_;  // one copy at a time
+  UniqueFd liveness_;  // hangs up when the connection is over
+  UniqueFd alive_;     // its other end
+  UniqueFd bell_;      // eventfd that wakes the progress thread
   pthread_t thread_{};
   bool started_ = false;
   std::atomic<bool> stop_{false};

@@ -33,8 +33,8 @@ enum class MessageKind : uint32_t { kWindow = 1, kUpdate = 2, kReport = 3, kAck 
 
 struct MessageHeader {
   MessageKind kind;
-  uint32_t bytes;   // of the whole message
-  uint64_t acked;   // messages that this side has received
+  uint32_t bytes;  // of the whole message
+  uint64_t acked;  // messages that this side has received
 };
 
 struct WindowMessage {

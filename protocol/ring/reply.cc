@@ -15,10 +15,7 @@ constexpr int32_t kUnknownError = 999;  // CUDA_ERROR_UNKNOWN
 }  // namespace
 
 ReplyPool::ReplyPool(const ChannelView& view, SpinMode spin, Mover* mover)
-    : slots_(view.replies()),
-      worker_cpu_(&view.header()->head.cpu),
-      spin_(spin),
-      mover_(mover) {
+    : slots_(view.replies()), worker_cpu_(&view.header()->head.cpu), spin_(spin), mover_(mover) {
   for (SpinBudget& budget : budgets_) budget = SpinBudget(spin_);
 }
 

@@ -15,8 +15,8 @@
 
 namespace vgpu::protocol {
 
-// ReplySlot::state. The guest moves it to kArmed and kSleeping, the worker to kDone. kWatched: armed
-// by one who waits for many slots at once, and is woken as those who wait for semaphores are.
+// ReplySlot::state. The guest moves it to kArmed and kSleeping, the worker to kDone. kWatched:
+// armed by one who waits for many slots at once, and is woken as those who wait for semaphores are.
 enum ReplyState : uint32_t {
   kReplyFree = 0,
   kReplyArmed = 1,

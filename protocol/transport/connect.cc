@@ -140,9 +140,9 @@ Result<Address> parse_address(std::string_view text) {
   if (!known && text.find(':') != std::string_view::npos) {
     return Status(StatusCode::kNotSupported, "unknown kind of address: " + std::string(text));
   }
-  return Status(StatusCode::kInvalidArgument,
-                "address must be unix:/absolute/path or tcp://host:port, not: " +
-                    std::string(text));
+  return Status(
+      StatusCode::kInvalidArgument,
+      "address must be unix:/absolute/path or tcp://host:port, not: " + std::string(text));
 }
 
 Result<Address> default_address() {

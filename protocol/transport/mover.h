@@ -29,7 +29,7 @@ class Mover {
   virtual void stage(uint64_t offset, std::span<const std::byte> from) = 0;
 
   // The calling thread waits: sends what was published and looks for what comes, for a while. True
-  // as soon as `ready` says yes. False: the caller sleeps until it is woken, and then calls slept().
+  // as soon as `ready` says yes. False: the caller sleeps until woken, and then calls slept().
   virtual bool help(bool (*ready)(void*), void* argument) = 0;
   virtual void slept() = 0;
 };

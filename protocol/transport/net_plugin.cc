@@ -38,10 +38,7 @@ class PluginMover final : public Mover {
 class PluginTransport final : public Transport {
  public:
   PluginTransport(const NetChannel& channel, const ChannelSizes& sizes)
-      : channel_(channel),
-        liveness_(channel.liveness_fd),
-        sizes_(sizes),
-        mover_(channel.mover) {}
+      : channel_(channel), liveness_(channel.liveness_fd), sizes_(sizes), mover_(channel.mover) {}
 
   std::span<std::byte> memory() const override {
     return {static_cast<std::byte*>(channel_.memory), channel_.bytes};

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # Runs one application on a back end; in a guest its output must equal the direct run's.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: run_app.py --build BUILD [--copies N] [--seconds N] [--any-order] (direct|shm|cuda) APP
-       [ARG…]
+"""Usage: run_app.py --build BUILD [--copies N] [--seconds N] [--any-order]
+       (direct|shm|fabric|cuda) APP [ARG…]
 
 direct  preloads the software GPU itself.
 shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
         and once more directly; both outputs must be equal, byte for byte.
+fabric  the same as a guest on another host: over the loopback network, by a gate without keys.
 cuda    runs it on the machine's own driver.
 With --copies so many run at once, in guests of one server; each must print the same. With
 --any-order the lines may come in another order. What it says on stderr must be equal, too.
@@ -136,6 +137,41 @@ def run_shm(build, command, copies):
     return result
 
 
+class PlainGate:
+    """What brings remote guests to a server in tests: no keys."""
+
+    def __init__(self, build, server):
+        self.path = pathlib.Path(server.folder.name) / "gate.sock"
+        self.process = subprocess.Popen(
+            [str(build / "tests/net/plain_gate"), "--listen", str(self.path),
+             "--server", str(server.socket)], stdin=subprocess.DEVNULL)
+        limit = time.monotonic() + START_SECONDS_MAX
+        while not self.path.exists():
+            if self.process.poll() is not None or time.monotonic() > limit:
+                sys.exit("plain_gate did not start")
+            time.sleep(0.01)
+        guest = build / "lib/guest"
+        self.settings = {
+            "LD_PRELOAD": str(guest / "libcuda.so.1"), "libraries": [str(guest)],
+            "VGPU_SERVER": "tcp://127.0.0.1:1", "VGPU_TEST_RENDEZVOUS": str(self.path),
+            "VGPU_NET_PLUGIN": str(build / "lib/plain/libvgpu-net.so")}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def run_fabric(build, command, **more):
+    with Server(build) as server, PlainGate(build, server) as gate:
+        result = run(command, environment(build, **gate.settings, **more))
+        if result[0] != 0:
+            server.show_log()
+    return result
+
+
 def show_difference(what, direct, shm):
     sys.stdout.writelines(difflib.unified_diff(
         direct.decode(errors="replace").splitlines(True),
@@ -152,7 +188,7 @@ def main():
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--any-order", action="store_true")
     parser.add_argument("--seconds", type=int, default=RUN_SECONDS_MAX)
-    parser.add_argument("backend", choices=["direct", "shm", "cuda"])
+    parser.add_argument("backend", choices=["direct", "shm", "fabric", "cuda"])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     build, command = arguments.build.resolve(), arguments.command
@@ -161,13 +197,15 @@ def main():
         code, out, errors = run(command, environment(build))
     elif arguments.backend == "direct":
         code, out, errors = run_direct(build, command)
+    elif arguments.backend == "fabric":
+        code, out, errors = run_fabric(build, command)
     else:
         code, out, errors = run_shm(build, command, arguments.copies)
     sys.stdout.write(out.decode(errors="replace"))
     sys.stderr.write(errors.decode(errors="replace"))
     if code != 0:
         sys.exit(f"exit code {code}")
-    if arguments.backend == "shm":
+    if arguments.backend in ("shm", "fabric"):
         direct_code, direct, direct_errors = run_direct(build, command)
         if arguments.any_order:
             direct, out = in_order(direct), in_order(out)

@@ -110,8 +110,8 @@ void start_server() {
 // What a remote guest needs beside a server: here without keys.
 void start_gate() {
   const std::string socket = g_server.folder + "/gate.sock";
-  g_server.gate = spawn({VGPU_PLAIN_GATE, "--listen", socket, "--server",
-                         g_server.folder + "/vgpud.sock"});
+  g_server.gate =
+      spawn({VGPU_PLAIN_GATE, "--listen", socket, "--server", g_server.folder + "/vgpud.sock"});
   wait_for_socket(socket, &g_server.gate, "the gate");
   ::setenv("VGPU_SERVER", "tcp://127.0.0.1:1", 1);
   ::setenv("VGPU_NET_PLUGIN", VGPU_PLAIN_PLUGIN, 1);

@@ -252,6 +252,7 @@ TEST_F(DevicesMemoryTest, ManagedMemoryIsForAll) {
 }
 
 TEST_F(DevicesMemoryTest, PinnedMemoryIsForAll) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   void* memory = nullptr;
   there([&] { ASSERT_OK(cuMemHostAlloc(&memory, kWords * 4, 0)); });
   CUdeviceptr address = 0;

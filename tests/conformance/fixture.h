@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend.h"
@@ -84,33 +85,72 @@ class Words {
   CUdeviceptr address_ = 0;
 };
 
-// A kernel that holds a stream until open() is called: makes "not ready" certain.
+// Whether kernels reach host memory: a device on another host does not.
+inline bool maps_host_memory() {
+  int maps = 0;
+  EXPECT_OK(cuDeviceGetAttribute(&maps, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 0));
+  return maps != 0;
+}
+#define SKIP_UNLESS_HOST_MEMORY_IS_MAPPED() \
+  if (!maps_host_memory()) GTEST_SKIP() << "kernels reach no host memory here"
+
+// A kernel that holds a stream until open() is called: makes "not ready" certain. Where it cannot
+// look at host memory, a copy in a stream of the gate's own opens it.
 class Gate {
  public:
-  Gate(CUfunction gate, CUstream stream) {
+  Gate(CUfunction gate, CUstream stream) : stream_(stream) {
+    CUdeviceptr address = maps_host_memory() ? in_host_memory() : in_device_memory();
+    void* params[] = {&address};
+    EXPECT_OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+  }
+  ~Gate() {
+    open();
+    EXPECT_OK(cuStreamSynchronize(stream_));
+    if (opener_ == nullptr) {
+      EXPECT_OK(cuMemFreeHost(flag_));
+    } else {
+      EXPECT_OK(cuStreamDestroy_v2(opener_));
+      EXPECT_OK(cuMemFree_v2(device_flag_));
+    }
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  // Release: what the host wrote before is seen by the kernel that goes on.
+  void open() {
+    if (opener_ == nullptr) return __atomic_store_n(flag_, 1, __ATOMIC_RELEASE);
+    if (std::exchange(opened_, true)) return;
+    static const uint32_t one = 1;
+    EXPECT_OK(cuCtxPushCurrent_v2(context_));
+    EXPECT_OK(cuMemcpyHtoDAsync_v2(device_flag_, &one, sizeof(one), opener_));
+    CUcontext ours = nullptr;
+    EXPECT_OK(cuCtxPopCurrent_v2(&ours));
+  }
+
+ private:
+  CUdeviceptr in_host_memory() {
     void* memory = nullptr;
     EXPECT_OK(cuMemHostAlloc(&memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     flag_ = static_cast<uint32_t*>(memory);
     *flag_ = 0;
     CUdeviceptr address = 0;
     EXPECT_OK(cuMemHostGetDevicePointer_v2(&address, flag_, 0));
-    void* params[] = {&address};
-    EXPECT_OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
-    stream_ = stream;
+    return address;
   }
-  ~Gate() {
-    open();
-    EXPECT_OK(cuStreamSynchronize(stream_));
-    EXPECT_OK(cuMemFreeHost(flag_));
+  CUdeviceptr in_device_memory() {
+    EXPECT_OK(cuCtxGetCurrent(&context_));
+    EXPECT_OK(cuStreamCreate(&opener_, CU_STREAM_NON_BLOCKING));
+    EXPECT_OK(cuMemAlloc_v2(&device_flag_, sizeof(uint32_t)));
+    const uint32_t closed = 0;
+    EXPECT_OK(cuMemcpyHtoDAsync_v2(device_flag_, &closed, sizeof(closed), opener_));
+    EXPECT_OK(cuStreamSynchronize(opener_));
+    return device_flag_;
   }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  // Release: what the host wrote before is seen by the kernel that goes on.
-  void open() { __atomic_store_n(flag_, 1, __ATOMIC_RELEASE); }
 
- private:
   uint32_t* flag_ = nullptr;
-  CUstream stream_ = nullptr;
+  CUdeviceptr device_flag_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream opener_ = nullptr, stream_ = nullptr;
+  bool opened_ = false;
 };
 
 // A stream or event that ends with the scope.

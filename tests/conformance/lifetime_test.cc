@@ -206,6 +206,7 @@ constexpr char kFollow[] = R"(
 )";
 
 TEST_F(LifetimeTest, HostAddressesInsideStructuresMeanTheSameOnTheDevice) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   CUmodule module = nullptr;
   CUfunction follow = nullptr;
   ASSERT_OK(cuModuleLoadData(&module, kFollow));

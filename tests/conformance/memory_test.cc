@@ -189,6 +189,7 @@ TEST_F(MemoryTest, ManyThreads) {
 }
 
 TEST_F(MemoryTest, HostMemory) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   void* host = nullptr;
   unsigned flags = 99;
   ASSERT_OK(cuMemHostAlloc(&host, 10000, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));

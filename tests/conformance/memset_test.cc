@@ -58,6 +58,7 @@ TEST_F(MemsetTest, WrongStream) {
 
 // What the host reads in place is filled when a function without a stream returns.
 TEST_F(MemsetTest, FillsHostMemoryBeforeItReturns) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   constexpr size_t kWords = size_t{4} << 20;
   void* host = nullptr;
   ASSERT_OK(cuMemHostAlloc(&host, kWords * 4, CU_MEMHOSTALLOC_DEVICEMAP));

@@ -51,6 +51,7 @@ TEST_F(PointerTest, UnknownAddresses) {
 
 // Attributes 15 to 21, of device memory, of host memory, and of an address in the middle.
 TEST_F(PointerTest, MappingsAndAccess) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(16);
   void* host = nullptr;
   ASSERT_OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));

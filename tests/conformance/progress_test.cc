@@ -218,6 +218,7 @@ TEST_F(ProgressTest, ACopyOutBehindALongKernelHoldsNoOtherStreamUp) {
 }
 
 TEST_F(ProgressTest, EndingOneContextHoldsNoOtherUp) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   CUcontext second = nullptr;
   ASSERT_OK(cuCtxCreate_v2(&second, 0, device_));
   CUmodule module = nullptr;

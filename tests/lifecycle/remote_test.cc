@@ -1,5 +1,5 @@
-// Guests on another host, over the loopback network: they come, and one side or the other is killed.
-// SPDX-License-Identifier: Apache-2.0
+// Guests on another host, over the loopback network: they come, and one side or the other is
+// killed. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,8 +22,8 @@ namespace vgpu::testing {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr double kErrorsMs = 5000;    // until a guest's calls fail
-constexpr double kMemoryMs = 3000;    // until its memory is back
+constexpr double kErrorsMs = 5000;  // until a guest's calls fail
+constexpr double kMemoryMs = 3000;  // until its memory is back
 constexpr int kTimeoutMs = 20'000;
 
 std::vector<pid_t> children_of(pid_t parent) {
@@ -226,7 +226,8 @@ TEST_F(Remote, IdleSidesTakeNoTime) {
   work(&remote);
   const pid_t gate = session_process();
   poll(nullptr, 0, 300);
-  const uint64_t before = cpu_ticks(gate) + cpu_ticks(getpid()) + cpu_ticks(remote.reply.server_pid);
+  const uint64_t before =
+      cpu_ticks(gate) + cpu_ticks(getpid()) + cpu_ticks(remote.reply.server_pid);
   poll(nullptr, 0, 2000);
   const uint64_t after = cpu_ticks(gate) + cpu_ticks(getpid()) + cpu_ticks(remote.reply.server_pid);
   EXPECT_LE(after - before, 2u) << "hundredths of a second in two seconds";

@@ -1,5 +1,5 @@
-// vgpu-gate without keys, for tests: whoever reaches its unix socket gets a session over the fabric.
-// SPDX-License-Identifier: Apache-2.0
+// vgpu-gate without keys, for tests: whoever reaches its unix socket gets a session over the
+// fabric. SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -53,7 +53,8 @@ int serve(const Options& options, int control) {
     return refuse(control, protocol::refusal_for(sent));
   auto received = protocol::receive_message(connection->get(), kTimeoutMs);
   if (!received.ok()) return refuse(control, protocol::refusal_for(received.status()));
-  if (const auto* no = std::get_if<protocol::Refusal>(&received->message)) return refuse(control, *no);
+  if (const auto* no = std::get_if<protocol::Refusal>(&received->message))
+    return refuse(control, *no);
   const auto* reply = std::get_if<protocol::HelloReply>(&received->message);
   if (reply == nullptr || received->descriptors.size() != 1)
     return fail("answer", Status(StatusCode::kMalformed, "no reply"));

@@ -1,5 +1,5 @@
-// How tests bring the two ends of a session between hosts together: without keys, over a unix socket.
-// SPDX-License-Identifier: Apache-2.0
+// How tests bring the two ends of a session between hosts together: without keys, over a unix
+// socket. SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_TESTS_NET_PLAIN_ORDER_H_
 #define VGPU_TESTS_NET_PLAIN_ORDER_H_
 

@@ -53,6 +53,17 @@ int measure(const BenchOptions& options, const Supervisor& supervisor) {
 }
 
 // Becomes the other program; returns only when that fails.
+int become(const std::string& program, const BenchOptions& options) {
+  std::vector<const char*> arguments{program.c_str()};
+  if (options.quick) arguments.push_back("--quick");
+  if (!options.json_file.empty())
+    arguments.insert(arguments.end(), {"--json", options.json_file.c_str()});
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], const_cast<char* const*>(arguments.data()));
+  std::fprintf(stderr, "vgpu bench: %s: %s\n", arguments[0], std::strerror(errno));
+  return 1;
+}
+
 int become_softgpu_bench(const BenchOptions& options) {
   const Places places = find_places();
   if (places.softgpu_bench.empty() || places.soft_library.empty()) {
@@ -61,14 +72,14 @@ int become_softgpu_bench(const BenchOptions& options) {
                  "CMake finds nvcc\n");
     return 1;
   }
-  std::vector<const char*> arguments{places.softgpu_bench.c_str()};
-  if (options.quick) arguments.push_back("--quick");
-  if (!options.json_file.empty())
-    arguments.insert(arguments.end(), {"--json", options.json_file.c_str()});
-  arguments.push_back(nullptr);
   ::setenv("VGPU_BENCH_LIBCUDA", places.soft_library.c_str(), 1);
-  ::execv(arguments[0], const_cast<char* const*>(arguments.data()));
-  std::fprintf(stderr, "vgpu bench: %s: %s\n", arguments[0], std::strerror(errno));
+  return become(places.softgpu_bench, options);
+}
+
+int become_network_bench(const BenchOptions& options) {
+  const Places places = find_places();
+  if (!places.network_bench.empty()) return become(places.network_bench, options);
+  std::fprintf(stderr, "vgpu bench: vgpu-bench-network is not beside this program\n");
   return 1;
 }
 
@@ -76,6 +87,7 @@ int become_softgpu_bench(const BenchOptions& options) {
 
 int run_bench(const BenchOptions& options) {
   if (options.softgpu) return become_softgpu_bench(options);
+  if (options.network) return become_network_bench(options);
   const Supervisor supervisor;
   try {
     return measure(options, supervisor);

@@ -14,6 +14,7 @@ struct BenchOptions {
   std::string json_file;
   bool quick = false;
   bool softgpu = false;  // vgpu-bench-softgpu instead
+  bool network = false;  // vgpu-bench-network instead
 };
 
 // Named numbers, in the units that their names end with (ns, per_s, bytes_per_s, trips).

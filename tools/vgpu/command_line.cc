@@ -103,9 +103,14 @@ CLI::App* add_bench(CLI::App* app, CommandLine* line) {
                   "About a tenth of the repetitions, copies to 16 MiB");
   bench
       ->add_option_function<std::string>(
-          "what", [line](const std::string&) { line->bench.softgpu = true; },
-          "softgpu: kernels on the software GPU beside the same in C++, instead")
-      ->check(CLI::IsMember({"softgpu"}));
+          "what",
+          [line](const std::string& what) {
+            line->bench.softgpu = what == "softgpu";
+            line->bench.network = what == "network";
+          },
+          "softgpu: kernels on the software GPU beside the same in C++, instead; "
+          "network: a channel between hosts beside libfabric itself")
+      ->check(CLI::IsMember({"softgpu", "network"}));
   return bench;
 }
 

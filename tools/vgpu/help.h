@@ -70,7 +70,8 @@ inline constexpr char kBenchExamples[] =
     "Examples:\n"
     "  vgpu bench\n"
     "  vgpu bench --quick --json bench.json\n"
-    "  vgpu bench softgpu --quick       the software GPU beside C++ on the same cores";
+    "  vgpu bench softgpu --quick       the software GPU beside C++ on the same cores\n"
+    "  vgpu bench network               a channel between hosts, on loopback, beside libfabric";
 
 }  // namespace vgpu::tools
 

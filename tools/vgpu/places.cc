@@ -60,6 +60,7 @@ Places find_places(const std::string& given_folder) {
   places.bench_guest = first_readable(in_library_folder(folder, "bench/vgpu-bench-guest"));
   places.null_driver = first_readable(in_library_folder(folder, "bench/libcuda-null.so"));
   places.softgpu_bench = first_readable(in_library_folder(folder, "bench/vgpu-bench-softgpu"));
+  places.network_bench = first_readable(in_library_folder(folder, "bench/vgpu-bench-network"));
   return places;
 }
 

@@ -24,6 +24,7 @@ struct Places {
   std::string bench_guest;    // vgpu-bench-guest
   std::string null_driver;    // the driver that does nothing, for measuring
   std::string softgpu_bench;  // vgpu-bench-softgpu
+  std::string network_bench;  // vgpu-bench-network
 };
 
 // Looks beside `program_folder` (that of this program when empty) and into the environment.

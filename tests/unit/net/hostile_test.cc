@@ -170,10 +170,10 @@ TEST(Hostile, MutatedMessagesTouchNothingElse) {
     GateMover gate(ends.view, &ends.own);
     std::memset(ends.view.down_slab().data(), 0x5a, kSizes.down_bytes);
     for (int i = 0; i < 6; ++i) {
-      Bytes message = update(with_tail(16 * (random() % 100)),
-                             {{static_cast<uint32_t>(random() % 260), 0, random() % 70'000,
-                               random() % 70'000}},
-                             static_cast<uint32_t>(random() % 2 * 64));
+      Bytes message =
+          update(with_tail(16 * (random() % 100)),
+                 {{static_cast<uint32_t>(random() % 260), 0, random() % 70'000, random() % 70'000}},
+                 static_cast<uint32_t>(random() % 2 * 64));
       for (uint64_t times = random() % 4; times > 0; --times)
         message[random() % message.size()] = static_cast<std::byte>(random());
       if (random() % 8 == 0) message.resize(random() % message.size());
@@ -201,9 +201,9 @@ TEST(Hostile, MutatedReportsTouchNothingElse) {
       ReportHeader header{};
       header.head = 16 * (random() % 6);
       header.sequences[random() % kSequences] = random() % 9;
-      Bytes message = report(header, {{random() % 2 == 0 ? 7u : 9u, 1,
-                                       static_cast<uint32_t>(random() % 120),
-                                       static_cast<uint32_t>(random() % 300)}});
+      Bytes message =
+          report(header, {{random() % 2 == 0 ? 7u : 9u, 1, static_cast<uint32_t>(random() % 120),
+                           static_cast<uint32_t>(random() % 300)}});
       for (uint64_t times = random() % 4; times > 0; --times)
         message[random() % message.size()] = static_cast<std::byte>(random());
       if (random() % 8 == 0) message.resize(random() % message.size());

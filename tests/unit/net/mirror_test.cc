@@ -171,8 +171,7 @@ class World {
     const std::span<std::byte> from = direct ? std::span<std::byte>(loose) : slab;
     fill(from, body.number + 1);
     uint64_t done = 0;
-    while (!guest_mover_.gone() &&
-           (done < from.size() || (direct && !guest_mover_.staged()))) {
+    while (!guest_mover_.gone() && (done < from.size() || (direct && !guest_mover_.staged()))) {
       (void)guest_mover_.stage(body.up_offset, from, direct, &done);
       (void)guest_mover_.poll();
       (void)gate_mover_.poll();
@@ -235,7 +234,8 @@ class World {
     std::memcpy(&body, record.body.data(), sizeof(body));
     ASSERT_EQ(body.number, ++consumed_);
     EXPECT_TRUE(holds(record.body.subspan(sizeof(body), body.padding), body.number));
-    EXPECT_TRUE(holds(gate_.view.up_slab().subspan(body.up_offset, body.up_bytes), body.number + 1));
+    EXPECT_TRUE(
+        holds(gate_.view.up_slab().subspan(body.up_offset, body.up_bytes), body.number + 1));
     if (record.header.reply != kNoReply) owed_.push_back({record.header.reply, body});
     consumer_.release();
     worker_semaphores_.raise(protocol::Semaphore::kExecuted, consumed_);
@@ -269,8 +269,9 @@ class World {
       EXPECT_EQ(slot.result, static_cast<int32_t>(number % 1000));
       // What was published before the answer is there with it.
       EXPECT_GE(guest_.view.semaphores()->free_retired.value.load(), number);
-      EXPECT_TRUE(holds(
-          guest_.view.down_slab().subspan(each.body.down_offset, each.body.down_bytes), number + 2));
+      EXPECT_TRUE(
+          holds(guest_.view.down_slab().subspan(each.body.down_offset, each.body.down_bytes),
+                number + 2));
       if (each.down.ok()) down_.release(each.down.ticket);
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i--));
       ++answered_;

@@ -104,6 +104,8 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_TRUE(parse_command_line({"bench", "--quick"}).bench.quick);
   EXPECT_FALSE(parse_command_line({"bench", "--quick"}).bench.softgpu);
   EXPECT_TRUE(parse_command_line({"bench", "softgpu", "--quick"}).bench.softgpu);
+  EXPECT_FALSE(parse_command_line({"bench", "softgpu", "--quick"}).bench.network);
+  EXPECT_TRUE(parse_command_line({"bench", "network", "--quick"}).bench.network);
 }
 
 TEST(CommandLine, MistakesGiveTwo) {

@@ -161,8 +161,7 @@ class Ours {
       }
       channel_->mover()->stage(piece.offset, part);
       std::lock_guard lock(channel_->lock());
-      const uint64_t number =
-          write(kCopyUp, {piece.offset, kPiece, done, 0}, protocol::kNoReply);
+      const uint64_t number = write(kCopyUp, {piece.offset, kPiece, done, 0}, protocol::kNoReply);
       channel_->bind_up(piece, number);
     }
     call(kAnswer, {}, {});
@@ -228,14 +227,14 @@ class Ours {
 std::string table(const std::vector<Row>& rows) {
   std::string text;
   char line[200];
-  std::snprintf(line, sizeof(line), "%-44s %12s %12s %8s  %s\n", "", "ours", "libfabric",
-                "ratio", "aim");
+  std::snprintf(line, sizeof(line), "%-44s %12s %12s %8s  %s\n", "", "ours", "libfabric", "ratio",
+                "aim");
   text += line;
   for (const Row& row : rows) {
     if (row.raw != 0) {
-      std::snprintf(line, sizeof(line), "%-44s %9.2f %-5s %6.2f %-5s %5.2f  %s\n",
-                    row.what.c_str(), row.ours, row.unit.c_str(), row.raw, row.unit.c_str(),
-                    row.ours / row.raw, row.aim.c_str());
+      std::snprintf(line, sizeof(line), "%-44s %9.2f %-5s %6.2f %-5s %5.2f  %s\n", row.what.c_str(),
+                    row.ours, row.unit.c_str(), row.raw, row.unit.c_str(), row.ours / row.raw,
+                    row.aim.c_str());
     } else {
       std::snprintf(line, sizeof(line), "%-44s %9.2f %-5s %12s %5s  %s\n", row.what.c_str(),
                     row.ours, row.unit.c_str(), "", "", row.aim.c_str());
@@ -281,8 +280,8 @@ int run(bool quick, const std::string& json) {
   rows.push_back({"synchronous call, 64 bytes each way", "<= 1.3", ours.call_ns(rounds) / 1e3,
                   raw.ping_pong_ns(rounds) / 1e3, "us"});
   const uint64_t records = quick ? 500'000 : 4'000'000;
-  rows.push_back({"launches (records of 96 bytes)", ">= 2 M/s", ours.records_per_s(records) / 1e6, 0,
-                  "M/s"});
+  rows.push_back(
+      {"launches (records of 96 bytes)", ">= 2 M/s", ours.records_per_s(records) / 1e6, 0, "M/s"});
   (void)ours.copy_up(data, bytes / 8, false);
   (void)raw.stream_up(bytes / 8);
   rows.push_back({"copy to device, sent from where it lies", ">= 0.95",
@@ -298,9 +297,9 @@ int run(bool quick, const std::string& json) {
   std::ofstream file(json);
   file << "[";
   for (size_t i = 0; i < rows.size(); ++i) {
-    file << (i == 0 ? "" : ",") << "\n  {\"what\": \"" << rows[i].what << "\", \"ours\": "
-         << rows[i].ours << ", \"raw\": " << rows[i].raw << ", \"unit\": \"" << rows[i].unit
-         << "\", \"aim\": \"" << rows[i].aim << "\"}";
+    file << (i == 0 ? "" : ",") << "\n  {\"what\": \"" << rows[i].what
+         << "\", \"ours\": " << rows[i].ours << ", \"raw\": " << rows[i].raw << ", \"unit\": \""
+         << rows[i].unit << "\", \"aim\": \"" << rows[i].aim << "\"}";
   }
   file << "\n]\n";
   return file.good() ? 0 : 1;

@@ -111,7 +111,8 @@ void serve_records(protocol::WorkerChannel* channel, std::span<std::byte> device
       channel->semaphores().raise(protocol::Semaphore::kSlabRetired, staged);
     }
     if (record.header.op == kCopyDown)
-      std::memcpy(channel->down_slab().data() + args.slab_offset, device.data() + place, args.bytes);
+      std::memcpy(channel->down_slab().data() + args.slab_offset, device.data() + place,
+                  args.bytes);
     channel->replies().complete(record.header.reply, 0);
     consumer.release();
   }
