@@ -236,7 +236,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   Session* session;
   if (CUresult r = look_up(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !shim::shares_memory(*session))
+    return CUDA_ERROR_NOT_SUPPORTED;
   shim::ShareName name;
   if (!shim::read_name(static_cast<int>(reinterpret_cast<intptr_t>(descriptor)), &name))
     return CUDA_ERROR_INVALID_VALUE;

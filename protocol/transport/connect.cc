@@ -101,7 +101,10 @@ Result<Address> parse_tcp(std::string_view text) {
   if (colon == std::string_view::npos || !host_ok(place.substr(0, colon))) return bad;
   const std::string_view digits = place.substr(colon + 1);
   const auto port = parse_integer(digits);
-  if (!port || digits.size() > 5 || !only_has(digits, "") || *port < 0 || *port > 65535) return bad;
+  if (!port || digits.size() > 5 ||
+      digits.find_first_not_of("0123456789") != std::string_view::npos || *port < 0 ||
+      *port > 65535)
+    return bad;
   address.host = place.substr(0, colon);
   address.port = static_cast<uint16_t>(*port);
   if (question == text.size()) return address;

@@ -59,6 +59,7 @@ class CallbackTest : public KernelTest {
 };
 
 TEST_F(CallbackTest, RunsBetweenTheWorkBeforeAndBehindIt) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   for (CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     const Words words(64), out(64);
     const std::thread::id here = std::this_thread::get_id();

@@ -39,6 +39,7 @@ class CaptureTest : public GraphKernelTest {
 };
 
 TEST_F(CaptureTest, WorkBecomesNodes) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Stream stream;
   const Words words(1000), copy(1000);
   EXPECT_OK(cuMemsetD32_v2(words.at(), 77, 1000));

@@ -150,6 +150,7 @@ TEST_F(GraphExecTest, ChildGraphsRunInPlace) {
 
 // Host memory is read and written at every launch, pinned or not.
 TEST_F(GraphExecTest, HostMemoryAtEveryLaunch) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(1000);
   std::vector<uint32_t> in(1000), out(1000);
   uint32_t* pinned = nullptr;
@@ -176,6 +177,7 @@ TEST_F(GraphExecTest, HostMemoryAtEveryLaunch) {
 // A launch returns at once, also when the graph reads and writes ordinary memory, which happens in
 // the order of the launches, once for each.
 TEST_F(GraphExecTest, LaunchesWithOrdinaryMemoryDoNotWait) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(1000);
   std::vector<uint32_t> values(1000, 5);
   GraphHandle graph;
@@ -199,6 +201,7 @@ TEST_F(GraphExecTest, LaunchesWithOrdinaryMemoryDoNotWait) {
 
 // Boxes, other memory after an update, and two graphs with the same memory.
 TEST_F(GraphExecTest, OrdinaryMemoryOfSeveralGraphs) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(64 * 8);
   words.write(all(64 * 8, 1));
   std::vector<uint32_t> left(64 * 8, 0), right(64 * 8, 0);
@@ -230,6 +233,7 @@ TEST_F(GraphExecTest, OrdinaryMemoryOfSeveralGraphs) {
 
 // What a graph writes to ordinary memory it can read there again.
 TEST_F(GraphExecTest, HostMemoryBetweenNodes) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words from(64), to(64);
   std::vector<uint32_t> between(64);
   GraphHandle graph;

@@ -35,6 +35,7 @@ class GraphHostTest : public GraphKernelTest {
 };
 
 TEST_F(GraphHostTest, RunsBetweenNodesAtEveryLaunch) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(64);
   GraphHandle graph;
   const CUgraphNode fill = add_fill(graph, {}, words.at(), 64, 5);
@@ -64,6 +65,7 @@ TEST_F(GraphHostTest, RunsBetweenNodesAtEveryLaunch) {
 }
 
 TEST_F(GraphHostTest, Captured) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   const Words words(64);
   const Stream stream;
   ASSERT_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));

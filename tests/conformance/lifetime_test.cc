@@ -158,6 +158,7 @@ TEST_F(LifetimeTest, AnEventShowsTheCopiesBeforeItToOtherThreads) {
 [[gnu::noinline]] void write_behind_the_gate(uint32_t* word, uint32_t value) { *word = value; }
 
 TEST_F(LifetimeTest, CopiesOfPinnedMemoryReturnBeforeTheirTurn) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   Stream stream;
   const Words words(64);
   uint32_t* memory = pinned(64);
@@ -322,6 +323,7 @@ TEST_F(LifetimeTest, MemoryIsAccountedExactly) {
 
 // Freed by the context whose work uses it, of which the primary context knows nothing.
 TEST_F(LifetimeTest, PinnedMemoryStaysForTheWorkOfAnotherContext) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   CUcontext other = nullptr;
   CUmodule module = nullptr;
   CUfunction hold = nullptr, fill = nullptr;

@@ -29,6 +29,17 @@ constexpr char kManagedPtx[] = R"(
 
 class ManagedTest : public KernelTest {
  protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (HasFatalFailure()) return;
+    int managed = 0;
+    ASSERT_OK(cuDeviceGetAttribute(&managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, device_));
+    if (managed != 0) return;
+    ASSERT_TRUE(is_remote()) << "only a device on another host has none";
+    CUdeviceptr none = 0;
+    EXPECT_CU(cuMemAllocManaged(&none, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_NOT_SUPPORTED);
+    GTEST_SKIP() << "no managed memory here";
+  }
   uint32_t* allocate(size_t words) {
     CUdeviceptr address = 0;
     EXPECT_OK(cuMemAllocManaged(&address, words * 4, CU_MEM_ATTACH_GLOBAL));

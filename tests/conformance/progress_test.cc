@@ -127,6 +127,7 @@ TEST_F(ProgressTest, AFullStreamsEventsStandWhereTheyWereRecorded) {
 }
 
 TEST_F(ProgressTest, AContextsEventIsBehindWhatAFullStreamHolds) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   Stream stuck, second;
   const Event event(CU_EVENT_DISABLE_TIMING);
   const Words sum(1), copy(1);
