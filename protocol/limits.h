@@ -67,8 +67,8 @@ inline constexpr uint32_t kStagingEntriesMax = 4096;  // allocations in flight; 
 
 // --- control messages
 // ------------------------------------------------------------------------------
-inline constexpr size_t kControlMessageBytesMax = 64 * 1024;  // longer: malformed
-inline constexpr size_t kControlDescriptorsMax = 4;           // more: malformed, all are closed
+inline constexpr size_t kControlMessageBytesMax = 128 * 1024;  // longer: malformed
+inline constexpr size_t kControlDescriptorsMax = 4;            // more: malformed, all are closed
 inline constexpr size_t kNameBytesMax = 255;
 inline constexpr size_t kListedNameBytesMax = 63;  // names in a listing of guests are cut
 inline constexpr size_t kTextBytesMax = 1023;
@@ -76,6 +76,14 @@ inline constexpr size_t kRangesMax = 8;
 inline constexpr size_t kDevicesMax = 16;  // of one guest, and of one server
 inline constexpr size_t kDeviceAttributesMax = 512;
 inline constexpr size_t kGuestsListedMax = 256;
+inline constexpr size_t kNetworksMax = 8;  // addresses at which one server listens
+
+// --- over a network
+// ----------------------------------------------------------------------------------
+inline constexpr size_t kKeyBytes = 40;              // of a key in Z85, as it is written everywhere
+inline constexpr size_t kDataAddressBytesMax = 256;  // of the data connection, as its provider says
+inline constexpr uint32_t kBeatMsMin = 10;           // of a guest's sign of life; less: malformed
+inline constexpr uint32_t kBeatMsMax = 60'000;
 
 // --- addresses
 // ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/clock.h"
@@ -71,11 +72,19 @@ int Daemon::run() {
   log(Level::kInfo, "listening on unix:%s", options_.listen_path.c_str());
   if (geteuid() == 0 && !options_.worker_users.any())
     log(Level::kWarn, "workers run as root: see --worker-users");
+  for (const std::string& address : options_.networks) {
+    gates_.push_back(std::make_unique<Gate>());
+    gates_.back()->address = address;
+  }
   look_for_workers();
+  start_gates();
   keep_ahead();
   while (!stopping_) {
-    loop_.run_once(unheard_.empty() ? -1 : 500);
+    const bool gate_due =
+        std::any_of(gates_.begin(), gates_.end(), [](const auto& gate) { return gate->pid == 0; });
+    loop_.run_once(unheard_.empty() && !gate_due ? -1 : 500);
     close_silent();
+    start_gates();
   }
   end_all(force_);
   return exit_code_;
@@ -97,6 +106,8 @@ void Daemon::end_all(bool guests_too) {
     (void)unlink(worker->door.c_str());
   }
   doors_.close();
+  // A gate whose server is gone listens no more, and ends with its last guest.
+  for (const auto& gate : gates_) gate->control.reset();
 }
 
 uint32_t Daemon::guest_count() const {

@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/mapping.h"
+#include "protocol/session/gate_link.h"
 #include "protocol/session/handshake.h"
 #include "server/device_choice.h"
 #include "server/doors.h"
@@ -27,6 +29,9 @@ inline constexpr size_t kQueuedGuestsMax =
     256;                                 // guests that wait for a worker; the next is refused
 inline constexpr int kListenTries = 10;  // while another server seems to answer at the address
 inline constexpr int kListenRetryMs = 50;
+inline constexpr uint64_t kGateRestartMs = 1000;  // between two starts of one gate
+// Remote guests have no user here; who shares with whom goes by their tenants.
+inline constexpr uid_t kRemoteUser = static_cast<uid_t>(-1);
 inline constexpr int kStartFailuresMax = 3;  // workers in a row that die before they are ready
 
 struct DaemonOptions {
@@ -43,6 +48,11 @@ struct DaemonOptions {
   unsigned workers_ahead = 2;
   std::string metrics;  // ADDRESS:PORT of the endpoint for Prometheus; empty: none
   WorkerUsers worker_users;
+  // Where remote guests come in (docs/network.md), and what the gates there are told; empty: their
+  // defaults.
+  std::vector<std::string> networks;
+  std::string gate_program, server_key, authorized_keys;
+  bool require_encryption = false;
 };
 
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in
@@ -71,6 +81,15 @@ class Daemon {
     pid_t guest_pid = 0;
     uid_t guest_uid = 0;
     std::string executable, label;
+    std::string tenant, remote;  // of a remote guest
+  };
+  struct Gate {
+    std::string address;
+    pid_t pid = 0;  // 0: to be started again
+    bool ready = false;
+    uint64_t started_ms = 0;
+    UniqueFd control, process;
+    protocol::GateReport report;
   };
   struct Unheard {
     UniqueFd connection;
@@ -102,11 +121,19 @@ class Daemon {
   void peer_asked(pid_t pid);
   void introduce(const Worker& from, const PeerMessage& ask);
 
+  // remote guests and those who let them in (daemon_gates.cc)
+  void start_gates();
+  Status start_gate(Gate* gate);
+  void gate_spoke(Gate* gate);
+  void gate_ended(Gate* gate);
+  void remote_guest(const protocol::ControlFrame& frame, UniqueFd connection);
+  std::vector<protocol::NetworkUse> networks() const;
+
   // guests and administrators (daemon_guests.cc)
   void accept_all();
   void heard(int fd);
   void close_silent();
-  void greet(UniqueFd connection, protocol::Hello hello);
+  void greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid);
   void serve_queue();
   Result<WorkerGrants> take_grants(uint64_t session, const protocol::Hello& hello);
   void hand_over(Worker* worker, QueuedGuest guest);
@@ -142,6 +169,7 @@ class Daemon {
   Doors doors_;
   std::map<pid_t, FoundWorker> found_;  // that have not spoken yet
   std::map<pid_t, std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Gate>> gates_;
   std::map<int, Unheard> unheard_;
   std::deque<QueuedGuest> queue_;
   WorkerReady ready_;  // what the first worker has said

@@ -66,6 +66,8 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->guest_uid = message.guest_uid;
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
+  worker->tenant = get_text(message.tenant);
+  worker->remote = get_text(message.remote);
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
   const pid_t pid = worker->pid;

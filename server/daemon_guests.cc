@@ -70,7 +70,14 @@ void Daemon::heard(int fd) {
     return;
   }
   if (auto* hello = std::get_if<protocol::Hello>(&*message)) {
-    greet(std::move(connection), std::move(*hello));
+    hello->tenant.clear();  // only a gate knows it
+    hello->remote.clear();
+    const Result<protocol::PeerCredentials> peer = protocol::peer_credentials(fd);
+    if (!peer.ok()) {
+      refuse(fd, peer.status());
+      return;
+    }
+    greet(std::move(connection), std::move(*hello), peer->pid, peer->uid);
   } else if (std::get_if<protocol::InfoRequest>(&*message) != nullptr) {
     (void)protocol::send_message(fd, info());
   } else if (auto* stop = std::get_if<protocol::StopRequest>(&*message)) {
@@ -87,21 +94,16 @@ void Daemon::refuse(int connection, const Status& status) {
   (void)protocol::send_message(connection, protocol::refusal_for(status));
 }
 
-void Daemon::greet(UniqueFd connection, protocol::Hello hello) {
+void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid) {
   if (Status ok = protocol::check_hello(hello, kWireHash, kServerVersion); !ok.ok()) {
     refuse(connection.get(), ok);
-    return;
-  }
-  Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection.get());
-  if (!peer.ok()) {
-    refuse(connection.get(), peer.status());
     return;
   }
   if (queue_.size() >= kQueuedGuestsMax) {
     refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
     return;
   }
-  queue_.push_back({std::move(connection), std::move(hello), peer->pid, peer->uid});
+  queue_.push_back({std::move(connection), std::move(hello), pid, uid});
   serve_queue();
 }
 
@@ -147,6 +149,8 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   worker->guest_uid = guest.uid;
   worker->executable = guest.hello.executable;
   worker->label = guest.hello.label;
+  worker->tenant = guest.hello.tenant;
+  worker->remote = guest.hello.remote;
   std::vector<uint8_t> frame(sizeof(assign));
   std::memcpy(frame.data(), &assign, sizeof(assign));
   const std::vector<uint8_t> hello = protocol::encode_message(std::move(guest.hello));
@@ -179,6 +183,7 @@ protocol::InfoReply Daemon::info() const {
     reply.devices.push_back({get_text(device.name), device.memory_bytes, ledgers_.of(i).granted(),
                              device_uuid_text(device.uuid), identities_[i].pci_bus_id});
   }
+  reply.networks = networks();
   for (const auto& [pid, worker] : workers_) {
     if (worker->session == 0 || reply.guests.size() >= protocol::kGuestsListedMax) continue;
     reply.guests.push_back(info_of(*worker));
@@ -192,6 +197,8 @@ protocol::GuestInfo Daemon::info_of(const Worker& worker) const {
   guest.pid = worker.guest_pid;
   guest.executable = worker.executable;
   guest.label = worker.label;
+  guest.tenant = worker.tenant;
+  guest.remote = worker.remote;
   guest.granted_bytes = sum_of(worker.grants);
   const auto* page = reinterpret_cast<const WorkerPage*>(worker.page.data());
   for (uint32_t i = 0; i < std::min<uint32_t>(worker.grants.count, protocol::kDevicesMax); ++i) {

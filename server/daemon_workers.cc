@@ -9,10 +9,10 @@
 #include <string>
 
 #include "base/clock.h"
+#include "protocol/transport/spawn.h"
 #include "protocol/transport/transport.h"
 #include "server/daemon.h"
 #include "server/log.h"
-#include "server/spawn.h"
 
 namespace vgpu::server {
 namespace {
@@ -58,9 +58,12 @@ void Daemon::start_worker() {
     arguments.push_back(std::to_string(user));
   }
   Result<Doors::Door> door = doors_.make();
-  Result<Spawned> spawned =
-      door.ok() ? spawn_worker(options_.worker_program, arguments, door->listener.get())
-                : Result<Spawned>(door.status());
+  arguments.insert(arguments.end(), {"--door", "4"});
+  Result<protocol::Spawned> spawned = door.status();
+  if (door.ok()) {
+    const int listener = door->listener.get();
+    spawned = protocol::spawn(options_.worker_program, arguments, {&listener, 1});
+  }
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
     options_.worker_users.give_back(user);

@@ -36,7 +36,10 @@ constexpr char kExamples[] =
     "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
 
 struct Raw {
-  std::string listen, driver, devices, config, memory_default, headroom, log_level, socket_mode,
+  std::vector<std::string> listen;
+  std::string server_key, authorized_keys;
+  std::optional<bool> require_encryption;
+  std::string driver, devices, config, memory_default, headroom, log_level, socket_mode,
       worker_users, metrics;
   std::optional<int64_t> workers_ahead, guest_devices;
 };
@@ -66,6 +69,31 @@ bool fill(const Raw& raw, std::optional<int64_t>* field, const toml::table& tabl
   return true;
 }
 
+bool fill(const Raw& raw, std::optional<bool>* field, const toml::table& table, const char* key) {
+  if (!table.contains(key)) return true;
+  const auto value = table[key].value_exact<bool>();
+  if (!value) return wrong_type(raw, key, "true or false");
+  if (!*field) *field = *value;
+  return true;
+}
+
+// One text, or a list of them.
+bool fill(const Raw& raw, std::vector<std::string>* field, const toml::table& table,
+          const char* key) {
+  if (!table.contains(key)) return true;
+  std::vector<std::string> texts;
+  if (const auto text = table[key].value_exact<std::string>()) texts.push_back(*text);
+  if (const toml::array* list = table[key].as_array()) {
+    for (const auto& each : *list) {
+      if (const auto text = each.value_exact<std::string>()) texts.push_back(*text);
+    }
+    if (texts.size() != list->size()) texts.clear();
+  }
+  if (texts.empty()) return wrong_type(raw, key, "text in quotes, or a list of such");
+  if (field->empty()) *field = texts;
+  return true;
+}
+
 bool fill_all(Raw* raw, const toml::table& table) {
   return fill(*raw, &raw->workers_ahead, table, "workers_ahead") &&
          fill(*raw, &raw->guest_devices, table, "guest_devices") &&
@@ -76,14 +104,19 @@ bool fill_all(Raw* raw, const toml::table& table) {
          fill(*raw, &raw->log_level, table, "log_level") &&
          fill(*raw, &raw->worker_users, table, "worker_users") &&
          fill(*raw, &raw->metrics, table, "metrics") &&
+         fill(*raw, &raw->server_key, table, "server_key") &&
+         fill(*raw, &raw->authorized_keys, table, "authorized_keys") &&
+         fill(*raw, &raw->require_encryption, table, "require_encryption") &&
          fill(*raw, &raw->socket_mode, table, "socket_mode");
 }
 
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
   static constexpr const char* kKeys[] = {
-      "listen",        "driver",  "memory_default", "headroom",     "log_level", "socket_mode",
-      "workers_ahead", "devices", "guest_devices",  "worker_users", "metrics"};
+      "listen",       "driver",        "memory_default",  "headroom",
+      "log_level",    "socket_mode",   "workers_ahead",   "devices",
+      "guest_devices", "worker_users", "metrics",         "server_key",
+      "authorized_keys", "require_encryption"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {
@@ -140,23 +173,42 @@ bool interpret_users(const Raw& raw, DaemonOptions* options) {
   return true;
 }
 
+// One socket of this host, and any number of addresses on networks.
+bool interpret_listen(const Raw& raw, DaemonOptions* options) {
+  options->listen_path.clear();
+  for (const std::string& text : raw.listen) {
+    const Result<protocol::Address> address = protocol::parse_address(text);
+    const bool network = address.ok() && address->kind == protocol::Address::Kind::kTcp;
+    const bool local = address.ok() && address->kind == protocol::Address::Kind::kUnix;
+    if (network && address->provider.empty() && options->networks.size() < protocol::kNetworksMax) {
+      options->networks.push_back(address->to_string());
+    } else if (local && options->listen_path.empty()) {
+      options->listen_path = address->path;
+    } else {
+      return complain("listen", text,
+                      local ? "possible: there is one unix socket"
+                            : "an address like unix:/run/vgpu/vgpud.sock or tcp://0.0.0.0:7470");
+    }
+  }
+  if (options->listen_path.empty()) options->listen_path = protocol::default_listen_address().path;
+  options->gate_program = program_folder() + "/vgpu-gate";
+  options->server_key = raw.server_key;
+  options->authorized_keys = raw.authorized_keys;
+  options->require_encryption = raw.require_encryption.value_or(false);
+  return true;
+}
+
 bool interpret(const Raw& raw, DaemonOptions* options) {
   if (!interpret_devices(raw, options) || !interpret_users(raw, options) ||
-      !interpret_metrics(raw, options))
+      !interpret_metrics(raw, options) || !interpret_listen(raw, options)) {
     return false;
+  }
   if (const auto ahead = raw.workers_ahead) {
     if (*ahead < 1 || *ahead > kWorkersAheadMax) {
       return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
     }
     options->workers_ahead = static_cast<unsigned>(*ahead);
   }
-  const std::string listen =
-      raw.listen.empty() ? protocol::default_listen_address().to_string() : raw.listen;
-  const Result<protocol::Address> address = protocol::parse_address(listen);
-  if (!address.ok() || address->kind != protocol::Address::Kind::kUnix) {
-    return complain("listen", listen, "an address like unix:/run/vgpu/vgpud.sock");
-  }
-  options->listen_path = address->path;
   if (!raw.driver.empty()) options->driver = raw.driver;
   const bool named = options->driver == "auto" || options->driver == "nvidia" ||
                      options->driver == "soft" || options->driver.front() == '/';
@@ -195,7 +247,19 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   CLI::App app(kAbout, "vgpud");
   app.footer(kExamples);
   app.set_version_flag("--version", kServerVersion);
-  app.add_option("--listen", raw.listen, "Address to listen at: unix:/absolute/path");
+  app.add_option("--listen", raw.listen,
+                 "Address to listen at: unix:/absolute/path, and any number of tcp://ADDRESS:PORT "
+                 "for remote guests (docs/network.md); give it once for each")
+      ->allow_extra_args(false);
+  app.add_option("--server-key", raw.server_key,
+                 "This server's key, for tcp:// (default: server.key in ~/.config/vgpu or "
+                 "/etc/vgpu; vgpu key create --server)");
+  app.add_option("--authorized-keys", raw.authorized_keys,
+                 "Which keys of guests are admitted over tcp://, and as which tenant (default: "
+                 "authorized_keys beside it; vgpu key authorize)");
+  app.add_flag_callback(
+      "--require-encryption", [&raw] { raw.require_encryption = true; },
+      "Refuse remote guests whose data connection is not encrypted");
   app.add_option("--driver", raw.driver,
                  "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
                  "path of a libcuda.so.1");

@@ -75,6 +75,8 @@ struct WorkerAdopt {
   uint32_t guest_uid = 0;
   char executable[128] = {};
   char label[64] = {};
+  char tenant[64] = {};  // these two: of a remote guest
+  char remote[64] = {};
 };
 
 enum class PeerMessageKind : uint32_t {

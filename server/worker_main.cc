@@ -132,6 +132,8 @@ void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Gu
   liveness.adopt.guest_uid = guest.assign.guest_uid;
   set_text(liveness.adopt.executable, guest.hello.executable);
   set_text(liveness.adopt.label, guest.hello.label);
+  set_text(liveness.adopt.tenant, guest.hello.tenant);
+  set_text(liveness.adopt.remote, guest.hello.remote);
   if (guest.assign.guest_pid > 0) {
     Result<UniqueFd> pidfd = protocol::open_pidfd(guest.assign.guest_pid);
     if (pidfd.ok()) {

@@ -25,6 +25,7 @@ PACKAGES=(
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libseccomp-dev  # server, tools
   prometheus-cpp-dev                                        # server: metrics
   libxxhash-dev                                             # softgpu: cache keys
+  libzmq3-dev                                               # net: the control plane
   libgtest-dev libgmock-dev libbenchmark-dev                # tests
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # fuzzers, format, tidy
   python3 python3-venv                                      # generator, checks, wheels

@@ -19,7 +19,7 @@ CODE = {".h", ".cc", ".cu", ".cuh", ".inc", ".def"}
 SCRIPTS = {".py", ".sh", ".cmake"}
 # (pattern, why, where it is allowed as path prefixes). Comments and strings are blanked before.
 THREAD_PLACES = ("server/", "softgpu/exec/", "softgpu/api/", "softgpu/jit/", "shim/", "tests/",
-                 "tools/", "protocol/transport/")
+                 "tools/", "protocol/transport/", "net/")
 FORBIDDEN = [
     (r"\bsleep_for\b|\bsleep_until\b|\busleep\s*\(|(?<!_)\bsleep\s*\(",
      "wait for a condition instead", ()),

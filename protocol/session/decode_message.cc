@@ -44,6 +44,10 @@ Status take_guest(const fb::Guest& table, GuestInfo* guest) {
       !take_text(table.label(), kNameBytesMax, &guest->label)) {
     return malformed("guest name");
   }
+  if (!take_text(table.tenant(), kNameBytesMax, &guest->tenant) ||
+      !take_text(table.remote(), kNameBytesMax, &guest->remote)) {
+    return malformed("tenant");
+  }
   guest->session = table.session();
   guest->pid = table.pid();
   guest->granted_bytes = table.granted_bytes();
@@ -52,6 +56,20 @@ Status take_guest(const fb::Guest& table, GuestInfo* guest) {
   if (size_of(table.devices()) > kDevicesMax) return malformed("number of devices");
   if (table.devices() != nullptr)
     guest->devices.assign(table.devices()->begin(), table.devices()->end());
+  return ok_status();
+}
+
+Status take_network(const fb::Network& table, NetworkUse* use) {
+  if (!take_text(table.address(), kTextBytesMax, &use->address) ||
+      !take_text(table.public_key(), kNameBytesMax, &use->public_key)) {
+    return malformed("network");
+  }
+  use->guests = table.guests();
+  use->connections = table.connections();
+  use->attached = table.attached();
+  use->refused = table.refused();
+  use->strangers = table.strangers();
+  use->malformed = table.malformed();
   return ok_status();
 }
 
@@ -75,6 +93,10 @@ Result<Message> decode_hello(const fb::Hello& table) {
   if (!take_text(table.devices(), kTextBytesMax, &hello.devices) ||
       !take_text(table.visible_devices(), kTextBytesMax, &hello.visible_devices)) {
     return malformed("list of devices");
+  }
+  if (!take_text(table.tenant(), kNameBytesMax, &hello.tenant) ||
+      !take_text(table.remote(), kNameBytesMax, &hello.remote)) {
+    return malformed("tenant");
   }
   if (size_of(table.device_ranges()) > kRangesMax || !aligned(table.device_ranges())) {
     return malformed("number of address ranges");
@@ -149,6 +171,12 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
   }
   if (size_of(table.devices()) > kDevicesMax) return malformed("number of devices");
   if (size_of(table.guests()) > kGuestsListedMax) return malformed("number of guests");
+  if (size_of(table.networks()) > kNetworksMax) return malformed("number of networks");
+  info.networks.resize(size_of(table.networks()));
+  for (size_t i = 0; i < info.networks.size(); ++i) {
+    const auto index = static_cast<flatbuffers::uoffset_t>(i);
+    VGPU_RETURN_IF_ERROR(take_network(*table.networks()->Get(index), &info.networks[i]));
+  }
   info.devices.resize(size_of(table.devices()));
   for (size_t i = 0; i < info.devices.size(); ++i) {
     const fb::DeviceUse* use = table.devices()->Get(static_cast<flatbuffers::uoffset_t>(i));
@@ -166,6 +194,40 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
     VGPU_RETURN_IF_ERROR(take_guest(*table.guests()->Get(index), &info.guests[i]));
   }
   return Message(std::move(info));
+}
+
+Result<Message> decode_net_attach(const fb::NetAttach& table) {
+  NetAttach attach;
+  Result<Message> hello = decode_hello(*table.hello());
+  if (!hello.ok()) return hello.status();
+  attach.hello = std::move(std::get<Hello>(*hello));
+  if (!take_text(table.provider(), kNameBytesMax, &attach.provider)) return malformed("provider");
+  attach.require_encryption = table.require_encryption();
+  return Message(std::move(attach));
+}
+
+Result<Message> decode_net_attached(const fb::NetAttached& table) {
+  NetAttached attached;
+  Result<Message> reply = decode_hello_reply(*table.reply());
+  if (!reply.ok()) return reply.status();
+  attached.reply = std::move(std::get<HelloReply>(*reply));
+  if (!take_text(table.provider(), kNameBytesMax, &attached.provider)) {
+    return malformed("provider");
+  }
+  if (size_of(table.address()) > kDataAddressBytesMax) return malformed("data address");
+  if (table.address() != nullptr)
+    attached.address.assign(table.address()->begin(), table.address()->end());
+  std::copy_n(table.secret()->bytes()->data(), attached.secret.size(), attached.secret.begin());
+  attached.beat_ms = table.beat_ms();
+  if (attached.beat_ms < kBeatMsMin || attached.beat_ms > kBeatMsMax) return malformed("beat");
+  return Message(std::move(attached));
+}
+
+Result<Message> decode_net_ended(const fb::NetEnded& table) {
+  NetEnded ended;
+  ended.session = table.session();
+  if (!take_text(table.text(), kTextBytesMax, &ended.text)) return malformed("text");
+  return Message(std::move(ended));
 }
 
 }  // namespace vgpu::protocol

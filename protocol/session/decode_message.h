@@ -13,6 +13,9 @@ Result<Message> decode_hello(const fb::Hello& table);
 Result<Message> decode_hello_reply(const fb::HelloReply& table);
 Result<Message> decode_refusal(const fb::Refusal& table);
 Result<Message> decode_info_reply(const fb::InfoReply& table);
+Result<Message> decode_net_attach(const fb::NetAttach& table);
+Result<Message> decode_net_attached(const fb::NetAttached& table);
+Result<Message> decode_net_ended(const fb::NetEnded& table);
 
 }  // namespace vgpu::protocol
 

@@ -18,6 +18,19 @@ std::string side(const char* name, const std::string& version, uint32_t protocol
   return std::string(name) + (version.empty() ? "" : " " + version) + " has " + numbers;
 }
 
+Attachment failed(Status status, int32_t cuda_error) {
+  Attachment attachment;
+  attachment.status = std::move(status);
+  attachment.cuda_error = cuda_error;
+  return attachment;
+}
+
+// Anything that goes wrong on the way to the server looks to the program like a machine without a
+// GPU.
+Attachment unreachable(Status status) { return failed(std::move(status), kCudaNoDevice); }
+
+}  // namespace
+
 int32_t cuda_error_of(StatusCode code) {
   switch (code) {
     case StatusCode::kMismatch:
@@ -36,17 +49,6 @@ int32_t cuda_error_of(StatusCode code) {
       return kCudaSystemNotReady;
   }
 }
-
-Attachment failed(Status status, int32_t cuda_error) {
-  Attachment attachment;
-  attachment.status = std::move(status);
-  attachment.cuda_error = cuda_error;
-  return attachment;
-}
-
-// Anything that goes wrong on the way to the server looks to the program like a machine without a
-// GPU.
-Attachment unreachable(Status status) { return failed(std::move(status), kCudaNoDevice); }
 
 Status check_reply(const Hello& hello, const HelloReply& reply) {
   if (reply.protocol_version != hello.protocol_version || reply.wire_hash != hello.wire_hash) {
@@ -68,8 +70,6 @@ Status check_reply(const Hello& hello, const HelloReply& reply) {
   }
   return ok_status();
 }
-
-}  // namespace
 
 Attachment attach(const Address& address, const Hello& hello, int timeout_ms) {
   if (address.kind != Address::Kind::kUnix) {

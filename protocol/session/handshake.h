@@ -46,6 +46,12 @@ Attachment attach(const Address& address, const Hello& hello, int timeout_ms);
 // The same over a socket that is connected already.
 Attachment attach_over(UniqueFd connection, const Hello& hello, int timeout_ms);
 
+// Whether the reply is one to this hello: same version and wire, ranges that were offered.
+Status check_reply(const Hello& hello, const HelloReply& reply);
+
+// What cuInit gives for a failure of this kind.
+int32_t cuda_error_of(StatusCode code);
+
 // --- server
 // ----------------------------------------------------------------------------------------
 

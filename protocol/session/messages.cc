@@ -10,8 +10,9 @@
 namespace vgpu::protocol {
 
 const char* message_name(const Message& message) {
-  static constexpr const char* kNames[] = {"Hello",     "HelloReply",  "Refusal",  "InfoRequest",
-                                           "InfoReply", "StopRequest", "StopReply"};
+  static constexpr const char* kNames[] = {"Hello",       "HelloReply",  "Refusal",   "InfoRequest",
+                                           "InfoReply",   "StopRequest", "StopReply", "NetAttach",
+                                           "NetAttached", "NetBeat",     "NetDetach", "NetEnded"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
@@ -44,6 +45,17 @@ Result<Message> decode_message(std::span<const uint8_t> bytes) {
       return Message(StopRequest{message->body_as_StopRequest()->force()});
     case fb::Body::StopReply:
       return Message(StopReply{message->body_as_StopReply()->guests_left()});
+    case fb::Body::NetAttach:
+      return decode_net_attach(*message->body_as_NetAttach());
+    case fb::Body::NetAttached:
+      return decode_net_attached(*message->body_as_NetAttached());
+    case fb::Body::NetBeat:
+      return Message(
+          NetBeat{message->body_as_NetBeat()->session(), message->body_as_NetBeat()->number()});
+    case fb::Body::NetDetach:
+      return Message(NetDetach{message->body_as_NetDetach()->session()});
+    case fb::Body::NetEnded:
+      return decode_net_ended(*message->body_as_NetEnded());
     case fb::Body::FiguresRequest:  // asked for by itself: figures.h
     case fb::Body::FiguresReply:
     case fb::Body::NONE:

@@ -70,6 +70,7 @@ struct Hello {
   std::string shim_version;
   std::string devices;          // of the server's, as VGPU_DEVICES says; empty: as the server likes
   std::string visible_devices;  // of these, as CUDA_VISIBLE_DEVICES says
+  std::string tenant, remote;   // said by the server's gate of a remote guest; see control.fbs
 };
 
 // What is said of each pair of a guest's devices: whether the one can access the other's memory,
@@ -119,6 +120,7 @@ struct GuestInfo {
   uint64_t used_bytes = 0;
   uint64_t uptime_ms = 0;
   std::vector<uint8_t> devices;  // places in InfoReply::devices; the sums above are of all
+  std::string tenant, remote;    // empty: a local guest
 };
 
 struct DeviceUse {
@@ -127,6 +129,13 @@ struct DeviceUse {
   uint64_t granted_bytes = 0;
   std::string uuid;        // "GPU-…"
   std::string pci_bus_id;  // dddd:bb:dd.f
+};
+
+struct NetworkUse {
+  std::string address;
+  std::string public_key;
+  uint32_t guests = 0, connections = 0;
+  uint64_t attached = 0, refused = 0, strangers = 0, malformed = 0;
 };
 
 struct InfoReply {
@@ -139,6 +148,7 @@ struct InfoReply {
   std::vector<GuestInfo> guests;
   std::string driver_path;
   std::string driver_reason;  // why this driver
+  std::vector<NetworkUse> networks;
 };
 
 struct StopRequest {
@@ -149,8 +159,43 @@ struct StopReply {
   uint32_t guests_left = 0;
 };
 
-using Message =
-    std::variant<Hello, HelloReply, Refusal, InfoRequest, InfoReply, StopRequest, StopReply>;
+// --- over a network: what a guest and the server's gate say to each other (docs/network.md)
+
+// Proves to the session that a data connection is its guest's; given once.
+using Secret = std::array<uint8_t, 32>;
+
+struct NetAttach {
+  Hello hello;
+  std::string provider;             // of the data connection; empty: tcp
+  bool require_encryption = false;  // the guest wants no data sent in the clear
+};
+
+struct NetAttached {
+  HelloReply reply;
+  std::string provider;
+  std::vector<uint8_t> address;  // in the provider's form; at most kDataAddressBytesMax
+  Secret secret{};
+  uint32_t beat_ms = 0;  // the guest is to be heard this often
+};
+
+// Both ways: the guest asks, the answer repeats the number.
+struct NetBeat {
+  uint64_t session = 0;
+  uint64_t number = 0;
+};
+
+struct NetDetach {
+  uint64_t session = 0;
+};
+
+// The gate's word that a session is over.
+struct NetEnded {
+  uint64_t session = 0;
+  std::string text;
+};
+
+using Message = std::variant<Hello, HelloReply, Refusal, InfoRequest, InfoReply, StopRequest,
+                             StopReply, NetAttach, NetAttached, NetBeat, NetDetach, NetEnded>;
 
 // What a message is called in logs.
 const char* message_name(const Message& message);

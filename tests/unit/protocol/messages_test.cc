@@ -107,6 +107,10 @@ TEST(Messages, AdminSurvives) {
   EXPECT_EQ(got.guests[7].devices, std::vector<uint8_t>(kDevicesMax, 4));
   EXPECT_TRUE(round_trip(StopRequest{true}).force);
   EXPECT_EQ(round_trip(StopReply{3}).guests_left, 3u);
+  EXPECT_EQ(round_trip(NetBeat{7, 8}).session, 7u);
+  EXPECT_EQ(round_trip(NetBeat{7, 8}).number, 8u);
+  EXPECT_EQ(round_trip(NetDetach{9}).session, 9u);
+  EXPECT_EQ(round_trip(NetEnded{9, "revoked"}).text, "revoked");
   EXPECT_EQ(round_trip(Refusal{2, "no"}).code, 2);
   round_trip(InfoRequest{});
 }

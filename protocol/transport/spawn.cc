@@ -1,6 +1,6 @@
-// posix_spawn of vgpu-worker.
+// posix_spawn with a socket pair.
 // SPDX-License-Identifier: Apache-2.0
-#include "server/spawn.h"
+#include "protocol/transport/spawn.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace vgpu::server {
+namespace vgpu::protocol {
 namespace {
 
 // Small integers may be taken as the target of the dup2 below: the original must lie above.
@@ -26,8 +26,8 @@ Result<UniqueFd> lifted(UniqueFd fd) {
 
 }  // namespace
 
-Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::string>& arguments,
-                             int door) {
+Result<Spawned> spawn(const std::string& program, const std::vector<std::string>& arguments,
+                      std::span<const int> more) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return Status::from_errno(errno, "socketpair");
@@ -36,10 +36,13 @@ Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::
   spawned.control.reset(pair[0]);
   Result<UniqueFd> child_end = lifted(UniqueFd(pair[1]));
   if (!child_end.ok()) return child_end.status();
-  const UniqueFd high_door(fcntl(door, F_DUPFD_CLOEXEC, 10));
-  if (!high_door.valid()) return Status::from_errno(errno, "F_DUPFD_CLOEXEC");
+  std::vector<UniqueFd> high;
+  for (const int fd : more) {
+    high.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 10));
+    if (!high.back().valid()) return Status::from_errno(errno, "F_DUPFD_CLOEXEC");
+  }
 
-  std::vector<std::string> words = {program, "--control", "3", "--door", "4"};
+  std::vector<std::string> words = {program, "--control", "3"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -52,7 +55,8 @@ Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&actions, child_end->get(), 3);
-  posix_spawn_file_actions_adddup2(&actions, high_door.get(), 4);
+  for (size_t i = 0; i < high.size(); ++i)
+    posix_spawn_file_actions_adddup2(&actions, high[i].get(), static_cast<int>(4 + i));
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   const int error =
@@ -60,10 +64,10 @@ Result<Spawned> spawn_worker(const std::string& program, const std::vector<std::
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::from_errno(error, program.c_str());
-  Result<UniqueFd> process = protocol::open_pidfd(spawned.pid);
+  Result<UniqueFd> process = open_pidfd(spawned.pid);
   if (!process.ok()) return process.status();
   spawned.process = std::move(process).value();
   return spawned;
 }
 
-}  // namespace vgpu::server
+}  // namespace vgpu::protocol

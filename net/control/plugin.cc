@@ -1,0 +1,105 @@
+// libvgpu-net.so as the shim and the tools see it.
+// SPDX-License-Identifier: Apache-2.0
+#include <zmq.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/env.h"
+#include "net/control/control_client.h"
+#include "protocol/transport/net_plugin.h"
+
+namespace vgpu::net {
+namespace {
+
+using protocol::NetAnswer;
+using protocol::NetRequest;
+
+void put_failure(const Status& status, int32_t cuda_error, NetAnswer* answer) {
+  answer->status = static_cast<int32_t>(status.code());
+  answer->cuda_error = cuda_error;
+  answer->put_text(answer->sink, status.text().data(), status.text().size());
+}
+
+void put_message(const protocol::Message& message, NetAnswer* answer) {
+  const std::vector<uint8_t> bytes = protocol::encode_message(message);
+  answer->put_message(answer->sink, bytes.data(), bytes.size());
+}
+
+// The address and the keys for it; false: the answer says why not.
+bool prepare(const NetRequest& request, NetAnswer* answer, protocol::Address* address,
+             ClientKeys* keys, protocol::Message* message) {
+  Result<protocol::Address> place = protocol::parse_address(request.address);
+  Result<protocol::Message> decoded =
+      protocol::decode_message({request.message, request.message_bytes});
+  Status status = !place.ok() ? place.status() : decoded.ok() ? ok_status() : decoded.status();
+  if (status.ok() && (place->kind != protocol::Address::Kind::kTcp || place->port == 0)) {
+    status = Status(StatusCode::kInvalidArgument, place->to_string() + " is no server's address");
+  }
+  Result<ClientKeys> found = status.ok() ? find_keys(*place) : Result<ClientKeys>(status);
+  if (!found.ok()) {
+    put_failure(found.status(), protocol::kCudaNoDevice, answer);
+    return false;
+  }
+  *address = std::move(*place);
+  *keys = std::move(*found);
+  *message = std::move(*decoded);
+  return true;
+}
+
+void attach(const NetRequest* request, NetAnswer* answer) {
+  protocol::Address address;
+  ClientKeys keys;
+  protocol::Message message = protocol::InfoRequest{};
+  if (!prepare(*request, answer, &address, &keys, &message)) return;
+  auto* hello = std::get_if<protocol::Hello>(&message);
+  if (hello == nullptr) {
+    put_failure(Status(StatusCode::kInternal, "not a hello"), protocol::kCudaNoDevice, answer);
+    return;
+  }
+  protocol::NetAttach asked;
+  asked.hello = std::move(*hello);
+  asked.provider = address.provider;
+  asked.require_encryption = env_bool("VGPU_REQUIRE_ENCRYPTION", false);
+  ControlAnswer attached = ask_server(address, std::move(keys), asked, request->timeout_ms);
+  if (!attached.status.ok()) {
+    put_failure(attached.status, attached.cuda_error, answer);
+    return;
+  }
+  put_failure(Status(StatusCode::kNotSupported, "this build has no data connection"),
+              protocol::kCudaNoDevice, answer);
+}
+
+void ask(const NetRequest* request, NetAnswer* answer) {
+  protocol::Address address;
+  ClientKeys keys;
+  protocol::Message message = protocol::InfoRequest{};
+  if (!prepare(*request, answer, &address, &keys, &message)) return;
+  const ControlAnswer said = ask_server(address, std::move(keys), message, request->timeout_ms);
+  if (said.status.code() == StatusCode::kRefused) {
+    put_message(protocol::Refusal{said.cuda_error, said.status.text()}, answer);
+  } else if (!said.status.ok()) {
+    put_failure(said.status, said.cuda_error, answer);
+  } else {
+    put_message(said.message, answer);
+  }
+}
+
+bool make_keys(char* public_key, char* secret_key) {
+  return zmq_curve_keypair(public_key, secret_key) == 0;
+}
+
+bool public_key_of(const char* secret_key, char* public_key) {
+  return zmq_curve_public(public_key, secret_key) == 0;
+}
+
+}  // namespace
+}  // namespace vgpu::net
+
+extern "C" __attribute__((visibility("default"))) const vgpu::protocol::NetPlugin*
+vgpu_net_plugin() {
+  static const vgpu::protocol::NetPlugin plugin = {
+      vgpu::protocol::kNetPluginVersion, 0, vgpu::net::attach, vgpu::net::ask, vgpu::net::make_keys,
+      vgpu::net::public_key_of};
+  return &plugin;
+}
