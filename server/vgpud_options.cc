@@ -113,10 +113,9 @@ bool fill_all(Raw* raw, const toml::table& table) {
 bool read_config(Raw* raw) {
   if (raw->config.empty()) return true;
   static constexpr const char* kKeys[] = {
-      "listen",       "driver",        "memory_default",  "headroom",
-      "log_level",    "socket_mode",   "workers_ahead",   "devices",
-      "guest_devices", "worker_users", "metrics",         "server_key",
-      "authorized_keys", "require_encryption"};
+      "listen",      "driver",        "memory_default",  "headroom",          "log_level",
+      "socket_mode", "workers_ahead", "devices",         "guest_devices",     "worker_users",
+      "metrics",     "server_key",    "authorized_keys", "require_encryption"};
   try {
     const toml::table table = toml::parse_file(raw->config);
     for (const auto& [key, value] : table) {

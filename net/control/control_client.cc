@@ -18,6 +18,7 @@
 #include "net/control/control_thread.h"
 #include "net/control/private_files.h"
 #include "protocol/session/handshake.h"
+#include "protocol/transport/descriptor.h"
 
 namespace vgpu::net {
 namespace {
@@ -126,7 +127,7 @@ ControlAnswer failure(StatusCode code, const std::string& text) {
 ControlAnswer ask_server(const protocol::Address& address, ClientKeys keys,
                          const protocol::Message& request, int timeout_ms) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return failure(StatusCode::kSystem, "no descriptor left for a connection");
   }
   UniqueFd lifeline(ends[0]);
@@ -157,6 +158,12 @@ ControlAnswer ask_server(const protocol::Address& address, ClientKeys keys,
     answer.lifeline = std::move(lifeline);
   }
   return answer;
+}
+
+// The thread has descriptors of its own: it is handed a copy.
+void tie_to_lifeline(UniqueFd lifeline, int liveness_fd) {
+  (void)protocol::send_tagged_descriptor(lifeline.get(), liveness_fd, 0);
+  (void)lifeline.release();
 }
 
 Result<ClientKeys> find_keys(const protocol::Address& address) {

@@ -38,6 +38,10 @@ inline constexpr double kStrangeLinesPerSecond = 1;
 // connect again.
 inline constexpr uint64_t kMemoryGrowthMax = 128 << 20;
 
+// Of the data connection. Providers that a guest may ask for, and none of libfabric's others.
+inline constexpr char kProviderDefault[] = "tcp";
+inline constexpr const char* kProviders[] = {"tcp", "verbs", "efa"};
+
 // --- signs of life
 // -------------------------------------------------------------------------------------
 inline constexpr uint32_t kBeatMs = 1000;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "net/control/control_limits.h"
 #include "protocol/session/handshake.h"
+#include "protocol/transport/descriptor.h"
 
 namespace vgpu::net {
 namespace {
@@ -237,7 +238,21 @@ bool ControlThread::hear(const protocol::NetAttached& attached) {
   }
 }
 
+// False: nothing but the end has come.
+bool ControlThread::take_liveness(int lifeline) {
+  auto received = protocol::receive_tagged_descriptor(lifeline, 0);
+  if (!received.ok()) return received.status().code() == StatusCode::kTimedOut;
+  liveness_ = std::move(received->first);
+  return true;
+}
+
 void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
+  const bool over = beat_until_over(attached, lifeline);
+  if (over && liveness_.valid()) (void)::shutdown(liveness_.get(), SHUT_RDWR);
+}
+
+// False: this side has said goodbye.
+bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int lifeline) {
   protocol::NetBeat beat{attached.reply.session, 0};
   heard_ms_ = now_ms();
   uint64_t next_ms = heard_ms_ + attached.beat_ms;
@@ -247,17 +262,17 @@ void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
                               {nullptr, lifeline, ZMQ_POLLIN, 0}};
     const uint64_t before = now_ms();
     (void)zmq_poll(items, 3, next_ms > before ? static_cast<int>(next_ms - before) : 0);
-    if (items[2].revents != 0) break;  // nothing is ever said there: it is the end
-    if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached)) return;
+    if (items[2].revents != 0 && !take_liveness(lifeline)) break;
+    if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached)) return true;
     const uint64_t now = now_ms();
     if ((items[1].revents & ZMQ_POLLIN) != 0) {
       const Way way = look();
       if (way == Way::kReady) next_ms = now;
-      if (way == Way::kNotAdmitted || way == Way::kNotTheServer) return;
+      if (way == Way::kNotAdmitted || way == Way::kNotTheServer) return true;
       if ((way == Way::kGone || way == Way::kNobody) && lost_ms_ == 0) lost_ms_ = now;
     }
-    if (lost_ms_ != 0 && now - lost_ms_ > kLostMsOfGuest) return;
-    if (now - heard_ms_ > kSilentMs) return;
+    if (lost_ms_ != 0 && now - lost_ms_ > kLostMsOfGuest) return true;
+    if (now - heard_ms_ > kSilentMs) return true;
     if (now < next_ms) continue;
     ++beat.number;
     say(beat);
@@ -265,6 +280,7 @@ void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
   }
   say(protocol::NetDetach{attached.reply.session});
   (void)socket_.set(ZMQ_LINGER, kGoodbyeMs);
+  return false;
 }
 
 }  // namespace vgpu::net

@@ -27,7 +27,8 @@ class ControlThread {
   // Connects, asks, waits for the answer. Leaves lifeline alone.
   ControlAnswer exchange();
 
-  // After NetAttached: until the lifeline (this thread's end of it) or the session ends.
+  // After NetAttached: until the lifeline (this thread's end of it) or the session ends. A
+  // descriptor that comes over the lifeline is shut down then.
   void stay(const protocol::NetAttached& attached, int lifeline);
 
  private:
@@ -42,6 +43,8 @@ class ControlThread {
   Status no_way(Way way) const;
   int left_ms() const;
 
+  bool beat_until_over(const protocol::NetAttached& attached, int lifeline);
+  bool take_liveness(int lifeline);
   bool hear(const protocol::NetAttached& attached);
   void say(const protocol::Message& message);
 
@@ -49,6 +52,7 @@ class ControlThread {
   ZmqContext context_;
   ZmqSocket socket_, monitor_;  // end before the context
   int monitors_ = 0;
+  UniqueFd liveness_;  // of the data connection
   uint64_t heard_ms_ = 0, lost_ms_ = 0;
 };
 

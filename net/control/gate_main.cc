@@ -74,6 +74,12 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// As libfabric wants it.
+std::string data_host(const std::string& host) {
+  if (host == "*") return "0.0.0.0";
+  return host.front() == '[' ? host.substr(1, host.size() - 2) : host;
+}
+
 int serve(Arguments arguments) {
   const Result<protocol::Address> address = protocol::parse_address(arguments.listen);
   if (!address.ok() || address->kind != protocol::Address::Kind::kTcp) {
@@ -82,7 +88,7 @@ int serve(Arguments arguments) {
   }
   GateOptions& options = arguments.gate;
   options.address = *address;
-  options.data_host = address->host;
+  options.data_host = data_host(address->host);
   options.program = own_program();
   const bool root = geteuid() == 0;
   if (options.key_path.empty()) options.key_path = find_config(kServerKeyFile, root);
@@ -115,7 +121,8 @@ int run(int argc, char** argv) {
   (void)setrlimit(RLIMIT_CORE, &no_core);
   if (arguments.session) {
     (void)fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
-    return run_session({arguments.gate.control, kWorkerDescriptor, arguments.gate.data_host});
+    // Without exit handlers of libraries that have threads.
+    _exit(run_session({arguments.gate.control, kWorkerDescriptor, arguments.gate.data_host}));
   }
   raise_descriptor_limit();
   return serve(std::move(arguments));

@@ -81,6 +81,12 @@ Status Gate::may_attach(const Sender& from, const protocol::NetAttach& attach) {
         std::string(options_.require_encryption ? "this server requires" : "you require") +
             " encryption, and no data connection of this version is encrypted");
   }
+  const auto known = [&](const char* name) { return attach.provider == name; };
+  if (!attach.provider.empty() &&
+      std::none_of(std::begin(kProviders), std::end(kProviders), known)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "no provider " + attach.provider + ": there are tcp, verbs and efa");
+  }
   size_t pending = 0, of_key = 0;
   for (const auto& session : sessions_) {
     if (session->ended) continue;

@@ -47,6 +47,7 @@ Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   // What the guest says of these is not asked.
   attach.hello.tenant = from.tenant;
   attach.hello.remote = session->remote;
+  attach.hello.flags |= protocol::kHelloRemote;
   Status sent = protocol::send_message(session->control.get(), attach);
   if (sent.ok()) sent = hand_over(attach.hello, spawned->pid, for_vgpud.get());
   if (!sent.ok()) {

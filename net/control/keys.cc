@@ -3,7 +3,6 @@
 #include "net/control/keys.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -83,8 +82,7 @@ Result<std::string> known_server_key(const protocol::Address& address) {
 }
 
 Status remember_server(const protocol::Address& address, const std::string& key) {
-  const auto places = config_places(kKnownServersFile);
-  const std::string path = ::geteuid() == 0 ? places.back() : places.front();
+  const std::string path = config_places(kKnownServersFile).front();
   const Result<UniqueFd> lock = lock_folder_of(path);
   if (!lock.ok()) return lock.status();
   const Result<std::string> text = read_small_file(path, Trust::kWrite);

@@ -37,7 +37,7 @@ Status write_key_file(const std::string& path, const KeyPair& pair, bool replace
 // Which key the server at `address` must have: VGPU_SERVER_KEY, else the line "host:port KEY" of a
 // known_servers file, the user's before the system's. kNotFound says what to do.
 Result<std::string> known_server_key(const protocol::Address& address);
-// Writes that line into the user's file (root's: the system's), in the place of an earlier one.
+// Writes that line into the user's file, in the place of an earlier one.
 Status remember_server(const protocol::Address& address, const std::string& key);
 
 // The guest's key file: VGPU_KEY, else the user's, else the system's.

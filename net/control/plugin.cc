@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zmq.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "net/control/control_client.h"
+#include "net/fabric/ends.h"
 #include "protocol/transport/net_plugin.h"
 
 namespace vgpu::net {
@@ -47,6 +50,17 @@ bool prepare(const NetRequest& request, NetAnswer* answer, protocol::Address* ad
   return true;
 }
 
+uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
+
+FabricTarget target_of(const protocol::Address& address, const protocol::NetAttached& attached) {
+  FabricTarget target;
+  target.provider.name = attached.provider;
+  target.address.assign(attached.address.begin(), attached.address.end());
+  target.fallback_host = address.host;
+  target.secret = attached.secret;
+  return target;
+}
+
 void attach(const NetRequest* request, NetAnswer* answer) {
   protocol::Address address;
   ClientKeys keys;
@@ -61,13 +75,27 @@ void attach(const NetRequest* request, NetAnswer* answer) {
   asked.hello = std::move(*hello);
   asked.provider = address.provider;
   asked.require_encryption = env_bool("VGPU_REQUIRE_ENCRYPTION", false);
-  ControlAnswer attached = ask_server(address, std::move(keys), asked, request->timeout_ms);
-  if (!attached.status.ok()) {
-    put_failure(attached.status, attached.cuda_error, answer);
+  const uint64_t begin_ms = now_ms();
+  ControlAnswer said = ask_server(address, std::move(keys), asked, request->timeout_ms);
+  if (!said.status.ok()) {
+    put_failure(said.status, said.cuda_error, answer);
     return;
   }
-  put_failure(Status(StatusCode::kNotSupported, "this build has no data connection"),
-              protocol::kCudaNoDevice, answer);
+  // Registered before the data connection's, so that it runs after: what is on its way goes first.
+  std::atexit(say_goodbye);
+  const auto& attached = std::get<protocol::NetAttached>(said.message);
+  const int left_ms = request->timeout_ms - static_cast<int>(now_ms() - begin_ms);
+  Result<std::unique_ptr<protocol::Transport>> transport =
+      connect_fabric(target_of(address, attached), attached.reply.sizes, std::max(left_ms, 1));
+  if (!transport.ok()) {
+    put_failure(Status(StatusCode::kUnavailable, "no data connection by " + attached.provider +
+                                                     ": " + transport.status().text()),
+                protocol::kCudaNoDevice, answer);
+    return;  // the lifeline ends here, and the session with it
+  }
+  tie_to_lifeline(std::move(said.lifeline), (*transport)->liveness_fd());
+  put_message(attached.reply, answer);
+  answer->channel = protocol::net_channel(std::move(*transport));
 }
 
 void ask(const NetRequest* request, NetAnswer* answer) {

@@ -4,19 +4,22 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <memory>
+
 #include "base/log.h"
 #include "net/control/control_limits.h"
+#include "net/fabric/ends.h"
 #include "protocol/session/handshake.h"
 #include "protocol/transport/control_socket.h"
 
 namespace vgpu::net {
 namespace {
-
-constexpr short kGone = POLLHUP | POLLERR | POLLNVAL | POLLRDHUP;  // NOLINT(google-runtime-int)
 
 // The worker's end of the session: what a local guest would have.
 struct Worker {
@@ -53,22 +56,62 @@ bool attach(const SessionOptions& options, Worker* worker) {
   return true;
 }
 
-bool make_secret(protocol::Secret* secret) {
-  return ::getrandom(secret->data(), secret->size(), 0) == static_cast<ssize_t>(secret->size());
+// Readable when the gate or the worker is gone.
+Result<UniqueFd> watch_both(int control, int worker) {
+  UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
+  if (!both.valid()) return Status::from_errno(errno, "epoll_create1");
+  for (const int fd : {control, worker}) {
+    epoll_event event{};
+    event.events = EPOLLRDHUP;
+    if (::epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+      return Status::from_errno(errno, "epoll_ctl");
+  }
+  return both;
 }
 
-// Until the gate or the worker is gone.
-void stand_between(const SessionOptions& options, const Worker& worker) {
-  for (;;) {
-    pollfd watched[] = {{options.control, POLLRDHUP, 0}, {worker.connection.get(), POLLRDHUP, 0}};
-    if (::poll(watched, 2, -1) < 0) continue;
-    if ((watched[0].revents & kGone) != 0) return;
-    if ((watched[1].revents & kGone) != 0) {
-      (void)say(options.control,
-                protocol::NetEnded{worker.reply.session, "the server has ended the session"});
-      return;
-    }
+bool is_gone(int fd) {
+  pollfd watched{fd, POLLRDHUP, 0};
+  return ::poll(&watched, 1, 0) > 0 &&
+         (watched.revents & (POLLHUP | POLLERR | POLLNVAL | POLLRDHUP)) != 0;
+}
+
+// What the guest is told when it is over, if it still hears.
+std::string why_over(const Worker& worker, const Status& ended) {
+  if (is_gone(worker.connection.get())) return "the server has ended the session";
+  return ended.ok() ? "the data connection has ended" : ended.text();
+}
+
+int serve(const SessionOptions& options, const protocol::NetAttach& asked) {
+  const Provider provider{asked.provider.empty() ? kProviderDefault : asked.provider};
+  Result<std::unique_ptr<FabricListener>> listener =
+      FabricListener::open(provider, options.data_host);
+  if (!listener.ok()) {
+    (void)say(options.control, protocol::Refusal{protocol::kCudaSystemNotReady,
+                                                 "no data connection by " + provider.name + ": " +
+                                                     listener.status().text()});
+    return 0;
   }
+  Worker worker;
+  if (!attach(options, &worker)) return 0;
+  const Result<UniqueFd> over = watch_both(options.control, worker.connection.get());
+  if (!over.ok()) return 1;
+  protocol::NetAttached attached;
+  attached.reply = worker.reply;
+  attached.provider = provider.name;
+  const std::string& address = (*listener)->address();
+  attached.address.assign(address.begin(), address.end());
+  attached.beat_ms = kBeatMs;
+  if (::getrandom(attached.secret.data(), attached.secret.size(), 0) !=
+      static_cast<ssize_t>(attached.secret.size())) {
+    VGPU_LOG_ERROR("no random numbers");
+    return 1;
+  }
+  if (!say(options.control, attached).ok()) return 1;
+  const Status ended = serve_session(
+      std::move(*listener), attached.secret,
+      {worker.memory.get(), worker.connection.get(), worker.reply.sizes}, over->get());
+  (void)say(options.control, protocol::NetEnded{worker.reply.session, why_over(worker, ended)});
+  return 0;
 }
 
 }  // namespace
@@ -78,20 +121,8 @@ int run_session(const SessionOptions& options) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   Result<protocol::ReceivedMessage> order = protocol::receive_message(options.control, kPendingMs);
-  if (!order.ok()) return 1;
-  if (std::get_if<protocol::NetAttach>(&order->message) == nullptr) return 1;
-  Worker worker;
-  if (!attach(options, &worker)) return 0;
-  protocol::NetAttached attached;
-  attached.reply = worker.reply;
-  attached.beat_ms = kBeatMs;
-  if (!make_secret(&attached.secret)) {
-    VGPU_LOG_ERROR("no random numbers");
-    return 1;
-  }
-  if (!say(options.control, attached).ok()) return 1;
-  stand_between(options, worker);
-  return 0;
+  const auto* asked = order.ok() ? std::get_if<protocol::NetAttach>(&order->message) : nullptr;
+  return asked != nullptr ? serve(options, *asked) : 1;
 }
 
 }  // namespace vgpu::net

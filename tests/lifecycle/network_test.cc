@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "protocol/transport/net_plugin.h"
 #include "tests/lifecycle/network_server.h"
 #include "tests/support/guest.h"
 
@@ -149,15 +150,6 @@ TEST_F(Network, WhoWantsEncryptionIsNotServedInTheClear) {
   EXPECT_NE(answer.status.text().find("encrypt"), std::string::npos) << answer.status.text();
 }
 
-TEST(NetworkEncryption, TheServerMayRequireIt) {
-  NetworkServer server({"--require-encryption"});
-  server.start();
-  const net::KeyPair own = server.admit("team-a");
-  const net::ControlAnswer answer = net_attach(server, own);
-  EXPECT_EQ(answer.cuda_error, CUDA_ERROR_NOT_PERMITTED);
-  EXPECT_TRUE(server.guests().empty());
-}
-
 TEST_F(Network, ATenantSeesItsOwnGuests) {
   const net::KeyPair own = server_.admit("team-a"), other = server_.admit("team-b");
   const net::ControlAnswer a = net_attach(server_, own), b = net_attach(server_, other);
@@ -271,6 +263,93 @@ TEST_F(Network, AServerThatEndsItsGuestsTellsThem) {
   EXPECT_GE(hangs_up_after(answer.lifeline.get(), kErrorMs), 0);
 }
 
+// A guest as the shim makes it: through the plug-in, with its data connection.
+protocol::Attachment whole_attach(const NetworkServer& server, const net::KeyPair& own,
+                                  int timeout_ms = 20'000) {
+  const std::string key = server.folder() + "/guest.key";
+  EXPECT_TRUE(net::write_key_file(key, own, true).ok());
+  setenv("VGPU_KEY", key.c_str(), 1);
+  setenv("VGPU_SERVER_KEY", server.public_key().c_str(), 1);
+  const auto plugin = protocol::load_net_plugin(NET_PLUGIN);
+  EXPECT_TRUE(plugin.ok()) << plugin.status().to_string();
+  protocol::Hello hello = test_hello(uint64_t{64} << 20);
+  hello.pid = getpid();
+  return protocol::attach_by_plugin(**plugin, server.address(), hello, timeout_ms);
+}
+
+TEST_F(Network, CommandsGoThroughAndTheGatesDeathIsAnError) {
+  const net::KeyPair own = server_.admit("team-a");
+  const protocol::Attachment attachment = whole_attach(server_, own);
+  ASSERT_TRUE(attachment.status.ok()) << attachment.status.to_string();
+  Guest guest(attachment.channel.get());
+  guest.enter_context();
+  const uint64_t base = attachment.reply.device_range.base;
+  ASSERT_EQ(guest.map(base, 4 << 20), 0);
+  guest.write_inline(base + 10, "over a network");
+  EXPECT_EQ(guest.read(base + 10, 14), "over a network");
+  const int liveness = attachment.channel->transport().liveness_fd();
+  EXPECT_EQ(hangs_up_after(liveness, 100), -1);
+  kill(server_.gates().at(0), SIGKILL);
+  EXPECT_GE(hangs_up_after(liveness, kErrorMs), 0);
+  EXPECT_TRUE(no_guests());
+}
+
+TEST_F(Network, TheControlPlanesWordEndsTheDataConnection) {
+  const net::KeyPair own = server_.admit("team-a");
+  const protocol::Attachment attachment = whole_attach(server_, own);
+  ASSERT_TRUE(attachment.status.ok()) << attachment.status.to_string();
+  server_.revoke("team-a");
+  EXPECT_GE(hangs_up_after(attachment.channel->transport().liveness_fd(), kErrorMs), 0);
+  EXPECT_TRUE(no_guests());
+}
+
+TEST_F(Network, AWholeGuestGoesOnWhileVgpudIsStartedAgain) {
+  const net::KeyPair own = server_.admit("team-a");
+  const protocol::Attachment attachment = whole_attach(server_, own);
+  ASSERT_TRUE(attachment.status.ok()) << attachment.status.to_string();
+  Guest guest(attachment.channel.get());
+  guest.enter_context();
+  server_.vgpud().kill_hard();
+  server_.start();
+  const uint64_t base = attachment.reply.device_range.base;
+  ASSERT_EQ(guest.map(base, 4 << 20), 0);
+  guest.write_inline(base, "still");
+  EXPECT_EQ(guest.read(base, 5), "still");
+}
+
+TEST_F(Network, AWholeGuestThatIsKilledHoldsNothing) {
+  const net::KeyPair own = server_.admit("team-a");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t guest = fork();
+  if (guest == 0) {
+    const protocol::Attachment attachment = whole_attach(server_, own);
+    if (!attachment.status.ok()) _exit(1);
+    if (write(ends[1], "x", 1) != 1) _exit(2);
+    for (;;) pause();
+  }
+  char byte = 0;
+  close(ends[1]);
+  ASSERT_EQ(read(ends[0], &byte, 1), 1) << "the guest did not start";
+  close(ends[0]);
+  ASSERT_EQ(server_.guests().size(), 1u);
+  kill(guest, SIGKILL);
+  const double begin = now_ms();
+  waitpid(guest, nullptr, 0);
+  EXPECT_TRUE(no_guests());
+  EXPECT_LT(now_ms() - begin, 1000) << "the data connection tells it at once";
+}
+
+TEST_F(Network, AProviderThatIsNotOfferedIsRefused) {
+  const net::KeyPair own = server_.admit("team-a");
+  protocol::NetAttach asked;
+  asked.hello = test_hello();
+  asked.provider = "shm";
+  const net::ControlAnswer answer = net_attach(server_, own, asked);
+  EXPECT_EQ(answer.cuda_error, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_NE(answer.status.text().find("no provider shm"), std::string::npos);
+}
+
 std::vector<std::string> names_in(const char* folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -307,29 +386,6 @@ TEST_F(Network, AFailedAttachLeavesNothing) {
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(net_attach(server_, fresh_keys()).status.ok());
   EXPECT_TRUE(eventually([&] { return names_in("/proc/self/task").size() == threads.size(); }));
   EXPECT_EQ(names_in("/proc/self/fd").size(), files.size());
-}
-
-TEST(NetworkStart, WithoutAKeyTheServerDoesNotStart) {
-  NetworkServer server;
-  std::filesystem::remove(server.folder() + "/server.key");
-  const Finished finished = run_program({VGPUD, "--listen", "unix:" + server.folder() + "/s",
-                                         "--listen", server.address().to_string(), "--server-key",
-                                         server.folder() + "/server.key", "--driver", "soft"},
-                                        {std::string("VGPU_SOFT_DRIVER=") + MEMORY_DRIVER});
-  EXPECT_EQ(finished.code, 1);
-  EXPECT_NE(finished.output.find("server.key cannot be opened"), std::string::npos)
-      << finished.output;
-}
-
-TEST(NetworkStart, AnAddressThatIsTakenIsSaid) {
-  NetworkServer server;
-  server.start();
-  const Finished finished = run_program({VGPUD, "--listen", "unix:" + server.folder() + "/s",
-                                         "--listen", server.address().to_string(), "--server-key",
-                                         server.folder() + "/server.key", "--driver", "soft"},
-                                        {std::string("VGPU_SOFT_DRIVER=") + MEMORY_DRIVER});
-  EXPECT_EQ(finished.code, 1);
-  EXPECT_NE(finished.output.find("Address already in use"), std::string::npos) << finished.output;
 }
 
 }  // namespace

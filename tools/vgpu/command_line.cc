@@ -22,8 +22,8 @@ std::string check_size(const std::string& text) {
 
 void add_server(CLI::App* command, std::string* server) {
   command->add_option("--server", *server,
-                      "Address of the server: unix:/absolute/path (default: $VGPU_SERVER, else the "
-                      "socket of your own or the system's vgpud)");
+                      "Address of the server: unix:/absolute/path, or tcp://host:port on a network "
+                      "(default: $VGPU_SERVER, else the socket of your own or the system's vgpud)");
 }
 
 CLI::App* add_run(CLI::App* app, CommandLine* line) {
@@ -78,6 +78,49 @@ CLI::App* add_doctor(CLI::App* app, CommandLine* line) {
   add_server(doctor, &line->server);
   doctor->add_flag("--json", line->json, "Print JSON");
   return doctor;
+}
+
+// One action of `vgpu key`.
+CLI::App* add_key_action(CLI::App* key, CommandLine* line, KeyAction action, const char* name,
+                         const char* about) {
+  CLI::App* command = key->add_subcommand(name, about);
+  command->add_option("--file", line->key.file, "Another file than the usual one");
+  command->parse_complete_callback([line, action] { line->key.action = action; });
+  return command;
+}
+
+void add_server_key(CLI::App* command, CommandLine* line) {
+  command->add_flag_callback(
+      "--server", [line] { line->key.server = true; },
+      "The key of this machine's server (server.key) rather than the guest's (guest.key)");
+}
+
+CLI::App* add_key(CLI::App* app, CommandLine* line) {
+  CLI::App* key = app->add_subcommand("key", "Keys for servers on a network, and who is admitted");
+  key->footer(kKeyExamples);
+  key->require_subcommand(1);
+  CLI::App* create =
+      add_key_action(key, line, KeyAction::kCreate, "create", "Make a key; prints its public half");
+  add_server_key(create, line);
+  create->add_flag_callback(
+      "--force", [line] { line->key.replace = true; }, "Also where there is a key already");
+  add_server_key(
+      add_key_action(key, line, KeyAction::kShow, "show", "Print the public half of a key"), line);
+  CLI::App* authorize = add_key_action(key, line, KeyAction::kAuthorize, "authorize",
+                                       "On the server: admit a guest's public key as a tenant");
+  authorize->add_option("key", line->key.key, "Public key, in single quotes")->required();
+  authorize->add_option("tenant", line->key.tenant, "Whose guests they are")->required();
+  authorize->add_option("--comment", line->key.comment, "Kept beside the key");
+  CLI::App* revoke =
+      add_key_action(key, line, KeyAction::kRevoke, "revoke",
+                     "On the server: admit a key, or a tenant's keys, no more; their guests end");
+  revoke->add_option("whom", line->key.key, "Public key or tenant")->required();
+  CLI::App* trust =
+      key->add_subcommand("trust", "On the guest's machine: remember the public key of a server");
+  trust->add_option("address", line->key.address, "tcp://host:port, as guests name it")->required();
+  trust->add_option("key", line->key.key, "The server's public key, in single quotes")->required();
+  trust->parse_complete_callback([line] { line->key.action = KeyAction::kTrust; });
+  return key;
 }
 
 CLI::App* add_demo(CLI::App* app, CommandLine* line) {
@@ -156,9 +199,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "vgpu " VGPU_VERSION);
   const std::pair<CLI::App*, Command> commands[] = {
-      {add_run(&app, &line), Command::kRun},   {add_info(&app, &line), Command::kInfo},
-      {add_stop(&app, &line), Command::kStop}, {add_doctor(&app, &line), Command::kDoctor},
-      {add_demo(&app, &line), Command::kDemo}, {add_bench(&app, &line), Command::kBench}};
+      {add_run(&app, &line), Command::kRun},    {add_info(&app, &line), Command::kInfo},
+      {add_stop(&app, &line), Command::kStop},  {add_doctor(&app, &line), Command::kDoctor},
+      {add_key(&app, &line), Command::kKey},    {add_demo(&app, &line), Command::kDemo},
+      {add_bench(&app, &line), Command::kBench}};
   if (arguments.empty()) return ended(kExitUsage, app.help());
   const bool is_run = arguments.front() == "run";
   std::vector<std::string> parsed = arguments;

@@ -8,17 +8,19 @@
 
 #include "tools/vgpu/bench.h"
 #include "tools/vgpu/demo.h"
+#include "tools/vgpu/key.h"
 #include "tools/vgpu/run.h"
 
 namespace vgpu::tools {
 
-enum class Command { kNone, kRun, kInfo, kStop, kDoctor, kDemo, kBench };
+enum class Command { kNone, kRun, kInfo, kStop, kDoctor, kKey, kDemo, kBench };
 
 struct CommandLine {
   Command command = Command::kNone;  // kNone: end with exit_code (help, or a mistake)
   int exit_code = 0;
   std::string output;  // what to print then: to stdout when exit_code is 0, else to stderr
   RunOptions run;
+  KeyOptions key;
   DemoOptions demo;
   BenchOptions bench;
   std::string server;  // info, stop, doctor

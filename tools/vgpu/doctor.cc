@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/vgpu/doctor_network.h"
+
 namespace vgpu::tools {
 namespace {
 
@@ -70,6 +72,8 @@ int examine(const std::string& server, bool json) {
                                    library_error(places.soft_library), "VGPU_SOFT_DRIVER"));
   findings.push_back(judge_programs(places));
   for (Finding& finding : judge_cuda(gather_cuda_facts())) findings.push_back(std::move(finding));
+  for (Finding& finding : judge_network(gather_network_facts(server, places)))
+    findings.push_back(std::move(finding));
   findings.push_back(judge_preload(current_environment(), places));
   findings.push_back(judge_server(query_server(server), VGPU_VERSION));
   const Verdict worst = worst_of(findings);

@@ -51,6 +51,18 @@ inline constexpr char kDoctorExamples[] =
     "  vgpu doctor --server unix:/run/vgpu/vgpud.sock --json\n"
     "Every line is ok, warn or fail, with what to do. Exit code: 0, 1 or 2, by the worst of them.";
 
+inline constexpr char kKeyExamples[] =
+    "Between two machines (docs/network.md):\n"
+    "  server$ vgpu key create --server              prints the server's public key\n"
+    "  guest$  vgpu key create                       prints the guest's public key\n"
+    "  guest$  vgpu key trust tcp://gpu-host:7470 'SERVERS-PUBLIC-KEY'\n"
+    "  server$ vgpu key authorize 'GUESTS-PUBLIC-KEY' team-a --comment 'alice, laptop'\n"
+    "  server$ vgpud --listen tcp://0.0.0.0:7470\n"
+    "  guest$  vgpu run --server tcp://gpu-host:7470 -- ./my_cuda_program\n"
+    "  server$ vgpu key revoke team-a                ends that tenant's guests\n"
+    "Files: guest.key, known_servers, server.key and authorized_keys in ~/.config/vgpu, else in\n"
+    "/etc/vgpu. Environment: VGPU_KEY (file), VGPU_SERVER_KEY (public key).";
+
 inline constexpr char kDemoExamples[] =
     "Starts a server of its own on the software GPU in a temporary folder, runs two programs "
     "built\n"

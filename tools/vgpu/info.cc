@@ -48,6 +48,11 @@ std::string numbers_text(const std::vector<uint8_t>& numbers) {
   return text;
 }
 
+// "tenant, address pid N" of a remote guest.
+std::string from_text(const protocol::GuestInfo& guest) {
+  return guest.remote.empty() ? "here" : guest.tenant + ", " + guest.remote;
+}
+
 std::string guests_text(const protocol::InfoReply& info) {
   if (info.guests.empty()) return "  no guests\n";
   using Align = Table::Align;
@@ -55,16 +60,31 @@ std::string guests_text(const protocol::InfoReply& info) {
                {"pid"},
                {"program", Align::kLeft},
                {"name", Align::kLeft},
+               {"from", Align::kLeft},
                {"devices", Align::kLeft},
                {"memory used"},
                {"granted"},
                {"age"}});
   for (const protocol::GuestInfo& guest : info.guests) {
     table.add({std::to_string(guest.session), std::to_string(guest.pid), guest.executable,
-               guest.label, numbers_text(guest.devices), bytes_text(guest.used_bytes),
-               bytes_text(guest.granted_bytes), age_text(guest.uptime_ms)});
+               guest.label, from_text(guest), numbers_text(guest.devices),
+               bytes_text(guest.used_bytes), bytes_text(guest.granted_bytes),
+               age_text(guest.uptime_ms)});
   }
   return table.text();
+}
+
+// Where remote guests come in; nothing without such places.
+std::string networks_text(const protocol::InfoReply& info) {
+  std::string text;
+  for (const protocol::NetworkUse& use : info.networks) {
+    text += "  listens  " + use.address + ", key " + use.public_key + "\n           " +
+            std::to_string(use.guests) + " remote guests now, " + std::to_string(use.attached) +
+            " in all; refused: " + std::to_string(use.refused) + " attaches, " +
+            std::to_string(use.strangers) + " strangers, " + std::to_string(use.malformed) +
+            " bad messages\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -77,6 +97,7 @@ std::string info_text(const ServerAnswer& answer) {
   text += "  driver   " + info.driver + ", CUDA " + driver_version_text(info.driver_version) + "\n";
   if (!info.driver_path.empty()) text += "           " + info.driver_path + "\n";
   if (!info.driver_reason.empty()) text += "           because: " + info.driver_reason + "\n";
+  text += networks_text(info);
   return text + "\n" + devices_text(info) + "\n" + guests_text(info);
 }
 
@@ -106,12 +127,25 @@ std::string info_json(const ServerAnswer& answer) {
                                {"granted_bytes", device.granted_bytes},
                                {"free_bytes", free_bytes(device)}});
   }
+  json["networks"] = nlohmann::ordered_json::array();
+  for (const protocol::NetworkUse& use : info.networks) {
+    json["networks"].push_back({{"address", use.address},
+                                {"public_key", use.public_key},
+                                {"guests", use.guests},
+                                {"connections", use.connections},
+                                {"attached", use.attached},
+                                {"refused", use.refused},
+                                {"strangers", use.strangers},
+                                {"malformed", use.malformed}});
+  }
   json["guests"] = nlohmann::ordered_json::array();
   for (const protocol::GuestInfo& guest : info.guests) {
     json["guests"].push_back({{"session", guest.session},
                               {"pid", guest.pid},
                               {"program", guest.executable},
                               {"name", guest.label},
+                              {"tenant", guest.tenant},
+                              {"remote", guest.remote},
                               {"devices", guest.devices},
                               {"granted_bytes", guest.granted_bytes},
                               {"used_bytes", guest.used_bytes},

@@ -23,6 +23,8 @@ int execute(const vgpu::tools::CommandLine& line) {
       return vgpu::tools::stop(line.server, line.force);
     case Command::kDoctor:
       return vgpu::tools::examine(line.server, line.json);
+    case Command::kKey:
+      return vgpu::tools::manage_keys(line.key);
     case Command::kDemo:
       return vgpu::tools::run_demo(line.demo);
     case Command::kBench:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "protocol/transport/net_plugin.h"
 
 namespace vgpu::tools {
 namespace {
@@ -55,6 +56,8 @@ Places find_places(const std::string& given_folder) {
   places.guest_library = given_or("VGPU_GUEST_LIBRARY", guest_library_candidates(folder));
   places.soft_library =
       given_or("VGPU_SOFT_DRIVER", in_library_folder(folder, "softgpu/libcuda.so.1"));
+  places.net_plugin = given_or("VGPU_NET_PLUGIN",
+                               {folder_of(places.guest_library) + "/" + protocol::kNetPluginFile});
   places.server = first_readable({folder + "/vgpud"});
   places.worker = first_readable({folder + "/vgpu-worker"});
   places.bench_guest = first_readable(in_library_folder(folder, "bench/vgpu-bench-guest"));

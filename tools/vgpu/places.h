@@ -11,6 +11,7 @@ namespace vgpu::tools {
 //   build tree                       install tree
 //   bin/vgpu vgpud vgpu-worker       bin/vgpu vgpud vgpu-worker
 //   lib/guest/libcuda.so.1           lib/vgpu/guest/libcuda.so.1
+//   lib/guest/libvgpu-net.so         lib/vgpu/guest/libvgpu-net.so
 //   lib/softgpu/libcuda.so.1         lib/vgpu/softgpu/libcuda.so.1
 //   lib/bench/…                      lib/vgpu/bench/…
 //   tests/apps/…                     lib/vgpu/apps/…
@@ -19,6 +20,7 @@ namespace vgpu::tools {
 struct Places {
   std::string guest_library;  // VGPU_GUEST_LIBRARY wins
   std::string soft_library;   // VGPU_SOFT_DRIVER wins
+  std::string net_plugin;     // beside the guest library; VGPU_NET_PLUGIN wins
   std::string server;         // vgpud
   std::string worker;         // vgpu-worker
   std::string bench_guest;    // vgpu-bench-guest

@@ -6,6 +6,8 @@
 
 #include "protocol/session/handshake.h"
 #include "protocol/transport/connect.h"
+#include "protocol/transport/net_plugin.h"
+#include "tools/vgpu/places.h"
 
 namespace vgpu::tools {
 namespace {
@@ -42,6 +44,27 @@ ServerState state_of_receive_error(const Status& status) {
   }
 }
 
+ServerState state_of_network_error(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kPermissionDenied:
+      return ServerState::kNotAdmitted;
+    case StatusCode::kMalformed:
+      return ServerState::kWrongVersion;
+    case StatusCode::kTimedOut:
+      return ServerState::kSilent;
+    default:
+      return ServerState::kNotReached;
+  }
+}
+
+Result<protocol::Message> ask_network(const protocol::Address& address,
+                                      const protocol::Message& request, int timeout_ms) {
+  const Result<const protocol::NetPlugin*> plugin =
+      protocol::load_net_plugin(find_places().net_plugin);
+  if (!plugin.ok()) return plugin.status();
+  return protocol::ask_by_plugin(**plugin, address, request, timeout_ms);
+}
+
 // Fills everything of the answer but what a particular reply brings; null when there is none.
 std::optional<protocol::Message> ask(const std::string& address, const protocol::Message& request,
                                      int timeout_ms, ServerAnswer* answer) {
@@ -54,6 +77,19 @@ std::optional<protocol::Message> ask(const std::string& address, const protocol:
     return std::nullopt;
   };
   if (!place.ok()) return fail(ServerState::kBadAddress, place.status().text());
+  const auto or_refused = [&](protocol::Message message) -> std::optional<protocol::Message> {
+    if (auto* refusal = std::get_if<protocol::Refusal>(&message)) {
+      return fail(refusal->code == protocol::kCudaSystemDriverMismatch ? ServerState::kWrongVersion
+                                                                       : ServerState::kRefused,
+                  refusal->text);
+    }
+    return message;
+  };
+  if (place->kind == protocol::Address::Kind::kTcp) {
+    Result<protocol::Message> said = ask_network(*place, request, timeout_ms);
+    if (!said.ok()) return fail(state_of_network_error(said.status()), said.status().text());
+    return or_refused(std::move(*said));
+  }
   if (place->kind != protocol::Address::Kind::kUnix) {
     return fail(ServerState::kBadAddress, "loop: is inside one process only");
   }
@@ -66,12 +102,7 @@ std::optional<protocol::Message> ask(const std::string& address, const protocol:
   if (!received.ok()) {
     return fail(state_of_receive_error(received.status()), received.status().text());
   }
-  if (auto* refusal = std::get_if<protocol::Refusal>(&received->message)) {
-    return fail(refusal->code == protocol::kCudaSystemDriverMismatch ? ServerState::kWrongVersion
-                                                                     : ServerState::kRefused,
-                refusal->text);
-  }
-  return std::move(received->message);
+  return or_refused(std::move(received->message));
 }
 
 }  // namespace
@@ -128,6 +159,10 @@ std::string problem_text(const ServerAnswer& answer) {
       return "the server" + at + " speaks another version of the protocol" + because;
     case ServerState::kSilent:
       return "the server" + at + " does not answer";
+    case ServerState::kNotReached:
+      return "no connection to a server" + at + because;
+    case ServerState::kNotAdmitted:
+      return "not admitted" + at + because;
   }
   return "";
 }
@@ -137,7 +172,7 @@ std::string advice_text(const ServerAnswer& answer) {
     case ServerState::kAnswers:
       return "";
     case ServerState::kBadAddress:
-      return "give --server (or VGPU_SERVER) as unix:/absolute/path";
+      return "give --server (or VGPU_SERVER) as unix:/absolute/path or tcp://host:port";
     case ServerState::kNoSocket:
       return "start one with: vgpud --listen " + answer.address +
              "   (no GPU needed: add --driver soft)";
@@ -153,6 +188,12 @@ std::string advice_text(const ServerAnswer& answer) {
       return "install the same version of vGPU for guests and server, then restart vgpud";
     case ServerState::kSilent:
       return "it may be starting or stuck; look at its log, then restart vgpud (guests go on)";
+    case ServerState::kNotReached:
+      return "vgpu doctor --server " + answer.address +
+             " looks at keys and plug-in; on the server: "
+             "vgpud --listen tcp://ADDRESS:PORT, and a firewall that lets it through";
+    case ServerState::kNotAdmitted:
+      return "on the server: vgpu key authorize with what vgpu key show prints here";
   }
   return "";
 }

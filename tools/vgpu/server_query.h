@@ -21,6 +21,8 @@ enum class ServerState {
   kRefused,        // it answered and said no
   kWrongVersion,   // it speaks another protocol
   kSilent,         // connected, but no answer in time
+  kNotReached,     // on a network: no connection, or none that can be trusted
+  kNotAdmitted,    // on a network: this guest's key is not one of the server's
 };
 
 struct ServerAnswer {

@@ -121,6 +121,19 @@ TEST_F(Keys, OfServersAreKnownByPlace) {
   EXPECT_EQ(known_server_key(one).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(Keys, OfServersAreRemembered) {
+  const protocol::Address one = server("tcp://one:7470"), two = server("tcp://two:7470");
+  const std::string a = fresh().public_key, b = fresh().public_key;
+  ASSERT_TRUE(remember_server(one, a).ok());
+  ASSERT_TRUE(remember_server(two, b).ok());
+  EXPECT_EQ(*known_server_key(one), a);
+  EXPECT_EQ(*known_server_key(two), b);
+  ASSERT_TRUE(remember_server(one, b).ok());
+  EXPECT_EQ(*known_server_key(one), b) << "a new key takes the old one's place";
+  EXPECT_EQ(*read_small_file(file("vgpu/known_servers"), Trust::kWrite),
+            "two:7470 " + b + "\none:7470 " + b + "\n");
+}
+
 TEST(KeyFiles, WordsAndLinesKeepKeysThatLookLikeComments) {
   const auto lines = lines_of("# a comment\n#\n#ey b\n\nlast");
   ASSERT_EQ(lines.size(), 5u);

@@ -134,5 +134,34 @@ TEST(CommandLine, EveryHelpHasExamples) {
   }
 }
 
+TEST(CommandLine, Keys) {
+  const std::string key = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
+  CommandLine line = parse_command_line({"key", "create", "--server", "--file", "/k"});
+  EXPECT_EQ(line.command, Command::kKey);
+  EXPECT_EQ(line.key.action, KeyAction::kCreate);
+  EXPECT_TRUE(line.key.server);
+  EXPECT_FALSE(line.key.replace);
+  EXPECT_EQ(line.key.file, "/k");
+  EXPECT_EQ(parse_command_line({"key", "show"}).key.action, KeyAction::kShow);
+  line = parse_command_line({"key", "authorize", key, "team-a", "--comment", "alice, laptop"});
+  EXPECT_EQ(line.key.action, KeyAction::kAuthorize);
+  EXPECT_EQ(line.key.key, key);
+  EXPECT_EQ(line.key.tenant, "team-a");
+  EXPECT_EQ(line.key.comment, "alice, laptop");
+  line = parse_command_line({"key", "revoke", "--", "-" + key.substr(1)});
+  EXPECT_EQ(line.key.action, KeyAction::kRevoke);
+  EXPECT_EQ(line.key.key, "-" + key.substr(1));
+  line = parse_command_line({"key", "trust", "tcp://h:1", key});
+  EXPECT_EQ(line.key.action, KeyAction::kTrust);
+  EXPECT_EQ(line.key.address, "tcp://h:1");
+  EXPECT_EQ(line.key.key, key);
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"key"},
+                                                {"key", "authorize", key},
+                                                {"key", "trust", "tcp://h:1"},
+                                                {"key", "eat"}}) {
+    EXPECT_EQ(parse_command_line(wrong).exit_code, 2);
+  }
+}
+
 }  // namespace
 }  // namespace vgpu::tools

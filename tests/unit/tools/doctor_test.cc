@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/vgpu/doctor_network.h"
+
 namespace vgpu::tools {
 namespace {
 
@@ -70,7 +72,8 @@ TEST(Doctor, FiveCausesOfNoServerReadDifferently) {
   for (ServerState state :
        {ServerState::kNoSocket, ServerState::kNobodyListens, ServerState::kNotPermitted,
         ServerState::kWrongVersion, ServerState::kRefused, ServerState::kSilent,
-        ServerState::kNotAServer, ServerState::kBadAddress}) {
+        ServerState::kNotAServer, ServerState::kBadAddress, ServerState::kNotReached,
+        ServerState::kNotAdmitted}) {
     ServerAnswer answer;
     answer.state = state;
     answer.address = "unix:/s";
@@ -151,6 +154,29 @@ TEST(Doctor, FactsOfThisMachineAreRead) {
   EXPECT_GE(facts.memory_total, facts.memory_available);
   EXPECT_GT(facts.memory_available, 0U);
   EXPECT_THAT(facts.kernel, HasSubstr("Linux"));
+}
+
+TEST(Doctor, NetworksOnlyMatterForServersThere) {
+  NetworkFacts facts;
+  EXPECT_EQ(find(judge_network(facts), "network plug-in").verdict, Verdict::kWarn);
+  EXPECT_EQ(judge_network(facts).size(), 1u) << "no key is asked for";
+  facts.remote = true;
+  facts.guest_key_problem = "/k can be read by others: chmod 600 it";
+  EXPECT_EQ(find(judge_network(facts), "network plug-in").verdict, Verdict::kFail);
+  EXPECT_EQ(find(judge_network(facts), "guest key").verdict, Verdict::kFail);
+  EXPECT_THAT(find(judge_network(facts), "guest key").text, HasSubstr("chmod 600"));
+  EXPECT_EQ(find(judge_network(facts), "server's key").verdict, Verdict::kOk);
+  facts.plugin = "/p";
+  facts.guest_key_problem.clear();
+  facts.server_key_problem = "not known";
+  EXPECT_EQ(find(judge_network(facts), "network plug-in").verdict, Verdict::kOk);
+  EXPECT_EQ(find(judge_network(facts), "guest key").verdict, Verdict::kOk);
+  EXPECT_EQ(find(judge_network(facts), "server's key").verdict, Verdict::kFail);
+  facts.plugin_error = "libzmq.so.5 is not there";
+  EXPECT_THAT(find(judge_network(facts), "network plug-in").text, HasSubstr("libzmq.so.5"));
+  facts.authorized = "/a";
+  facts.authorized_problem = "/a: line 3 is not: KEY TENANT [comment]";
+  EXPECT_EQ(find(judge_network(facts), "authorised keys").verdict, Verdict::kFail);
 }
 
 }  // namespace
