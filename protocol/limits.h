@@ -9,7 +9,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kProtocolVersion =
-    4;  // raised by any change of layout or of the handshake
+    5;  // raised by any change of layout or of the handshake
 
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
@@ -84,6 +84,9 @@ inline constexpr size_t kKeyBytes = 40;              // of a key in Z85, as it i
 inline constexpr size_t kDataAddressBytesMax = 256;  // of the data connection, as its provider says
 inline constexpr uint32_t kBeatMsMin = 10;           // of a guest's sign of life; less: malformed
 inline constexpr uint32_t kBeatMsMax = 60'000;
+// More memory than any device has: nobody can ask for it.
+inline constexpr uint64_t kMemoryAskMax = uint64_t{1} << 50;
+inline constexpr size_t kGuestsPageMax = 32;  // with all their figures, in one message
 
 // --- addresses
 // ---------------------------------------------------------------------------------------

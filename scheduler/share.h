@@ -22,6 +22,7 @@ struct Share {
   uint32_t weight = 100;  // 1 .. kWeightMax, among its class
   PriorityClass priority = PriorityClass::kNormal;
   uint32_t cap_permille = kPermille;  // of each engine's time, also when it is idle; 1000 = no cap
+  bool operator==(const Share&) const = default;
 };
 
 }  // namespace vgpu::scheduler

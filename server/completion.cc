@@ -10,7 +10,7 @@ void CompletionPool::post(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
   jobs_.push_back(std::move(job));
-  if (idle_ < jobs_.size() && threads_.size() < kCompletionThreadsMax) {
+  if (idle_ < jobs_.size() && threads_.size() < threads_max_) {
     threads_.emplace_back([this] { work(); });
   }
   posted_.notify_one();

@@ -24,7 +24,8 @@ inline constexpr unsigned kCompletionThreadsMax = protocol::kReplySlots;
 // Runs jobs that may block. Thread-safe.
 class CompletionPool {
  public:
-  CompletionPool() = default;
+  explicit CompletionPool(unsigned threads_max = kCompletionThreadsMax)
+      : threads_max_(threads_max) {}
   CompletionPool(const CompletionPool&) = delete;
   CompletionPool& operator=(const CompletionPool&) = delete;
   // Waits for the jobs that run; those that only queue then run here: they may hold what must go.
@@ -36,6 +37,7 @@ class CompletionPool {
  private:
   void work();
 
+  const unsigned threads_max_;
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<std::function<void()>> jobs_;

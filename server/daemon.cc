@@ -44,6 +44,7 @@ Status Daemon::watch_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -54,6 +55,10 @@ Status Daemon::watch_signals() {
 void Daemon::signalled() {
   signalfd_siginfo info;
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+    if (info.ssi_signo == SIGHUP) {
+      reload();
+      continue;
+    }
     log(Level::kInfo, "signal %u: stopping; %u guests go on without the server", info.ssi_signo,
         guest_count());
     stopping_ = true;

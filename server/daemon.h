@@ -4,6 +4,7 @@
 #define VGPU_SERVER_DAEMON_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "server/event_loop.h"
 #include "server/grants.h"
 #include "server/metrics_endpoint.h"
+#include "server/policy.h"
 #include "server/worker_link.h"
 #include "server/worker_users.h"
 
@@ -53,6 +55,9 @@ struct DaemonOptions {
   std::vector<std::string> networks;
   std::string gate_program, server_key, authorized_keys;
   bool require_encryption = false;
+  Policy policy;  // profiles and tenants
+  // Command line and file once more, for SIGHUP.
+  std::function<Result<DaemonOptions>()> read_again;
 };
 
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in
@@ -75,13 +80,21 @@ class Daemon {
     uid_t user = 0;    // its own; 0: the server's
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
-    WorkerGrants grants;
+    WorkerGrants grants;   // what the guest may have
+    WorkerGrants held;     // what the ledgers count: more while it uses more than it may have
     scheduler::Share share;
+    std::string tenant, profile;
+    GuestAsk ask;  // what the guest asked for
+    GuestAsk set;  // what an operator has set since
+    protocol::GuestLimits limits;
+    bool exclusive = false;
+    uint32_t order = 0;  // the last WorkerOrder
+    bool obeyed = true;  // and whether it holds
     uint64_t started_ms = 0;
     pid_t guest_pid = 0;
     uid_t guest_uid = 0;
     std::string executable, label;
-    std::string tenant, remote;  // of a remote guest
+    std::string remote;  // where a remote guest is, for people
   };
   struct Gate {
     std::string address;
@@ -97,9 +110,10 @@ class Daemon {
   };
   struct QueuedGuest {
     UniqueFd connection;
-    protocol::Hello hello;
+    protocol::Hello hello;  // without its token
     pid_t pid = 0;
     uid_t uid = 0;
+    GuestTerms terms;
   };
 
   // workers (daemon_workers.cc)
@@ -135,11 +149,16 @@ class Daemon {
   void close_silent();
   void greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid);
   void serve_queue();
-  Result<WorkerGrants> take_grants(uint64_t session, const protocol::Hello& hello);
+  Result<WorkerGrants> take_grants(uint64_t session, const QueuedGuest& guest);
+  QueuedGuest next_guest();
+  Result<GuestTerms> terms_of(int connection, pid_t pid, uid_t uid,
+                              const protocol::Hello& hello) const;
+  Result<GuestTerms> terms_of_remote(const protocol::Hello& hello) const;
+  double dominant_share_of(const std::string& tenant) const;
   void hand_over(Worker* worker, QueuedGuest guest);
   protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
-  protocol::InfoReply info() const;
+  protocol::InfoReply info(int connection) const;
   // What the process at the other end may know of its own guests (daemon_figures.cc).
   void figures_asked(int connection, const protocol::FiguresRequest& request);
   std::vector<const Worker*> own_workers(const protocol::PeerCredentials& caller,
@@ -154,6 +173,26 @@ class Daemon {
   std::string tenant_of(const Worker& worker) const;
   void stop_requested(int connection, const protocol::StopRequest& request);
   bool may_administer(int connection) const;
+  bool trusted(uid_t uid) const;
+
+  // seeing and steering (daemon_steer.cc)
+  // Whom this connection's user may see: everybody, or only its own guests.
+  bool may_see(int connection, const Worker& worker) const;
+  protocol::GuestsReply guests_after(int connection, uint64_t session) const;
+  protocol::GuestState state_of(const Worker& worker) const;
+  void steer(int connection, const protocol::SteerRequest& request);
+  Result<protocol::SteerReply> limit(const protocol::SteerRequest& request);
+  Status set_memory(Worker* worker, uint64_t bytes);
+  // The share of a running guest, from now on.
+  void set_share(Worker* worker, const scheduler::Share& share);
+  void send_order(Worker* worker);
+  void obeyed(Worker* worker, const WorkerObeyed& message);
+  // The ledgers no longer count what guests have given back that were over their grants.
+  void settle();
+  void count_held(Worker* worker, const uint64_t* used_bytes);
+  Worker* find_session(uint64_t session) const;
+  TenantBound bound_of(const std::string& tenant) const;
+  void reload();
 
   Status listen();
   Status watch_signals();
@@ -174,6 +213,7 @@ class Daemon {
   std::deque<QueuedGuest> queue_;
   WorkerReady ready_;  // what the first worker has said
   bool devices_known_ = false;
+  uint64_t headroom_ = 0;  // of each device
   int start_failures_ = 0;
   uint64_t started_ms_ = 0;
   uint64_t next_session_ = 0;
@@ -182,6 +222,7 @@ class Daemon {
   uint64_t attached_ = 0, refused_ = 0, failed_workers_ = 0;
   std::unique_ptr<MetricsEndpoint> metrics_;
   bool stopping_ = false;
+  bool draining_ = false;  // no new guests
   bool force_ = false;
   int exit_code_ = 0;
 };

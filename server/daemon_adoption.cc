@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "protocol/transport/transport.h"
 #include "server/daemon.h"
@@ -14,6 +16,30 @@ Result<Mapping> map_worker_page(const std::vector<UniqueFd>& descriptors) {
   VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(descriptors[0].get(), sizeof(WorkerPage)));
   return Mapping::map_shared(descriptors[0].get(), 4096);
 }
+
+namespace {
+
+// What a guest uses may be more than it may have, when that was lowered.
+WorkerGrants held_by(const WorkerGrants& grants, const Mapping& page) {
+  const auto* figures = reinterpret_cast<const WorkerPage*>(page.data());
+  WorkerGrants held = grants;
+  for (uint32_t i = 0; i < std::min<uint32_t>(grants.count, protocol::kDevicesMax); ++i) {
+    const uint64_t used = figures->used_bytes[i].load(std::memory_order_relaxed);
+    if (used <= protocol::kMemoryAskMax) held.bytes[i] = std::max(held.bytes[i], used);
+  }
+  return held;
+}
+
+// A share that can be.
+scheduler::Share checked(scheduler::Share share) {
+  share.weight = std::clamp(share.weight, 1U, scheduler::kWeightMax);
+  share.cap_permille = std::clamp(share.cap_permille, 1U, scheduler::kPermille);
+  if (static_cast<uint32_t>(share.priority) >= scheduler::kClasses)
+    share.priority = scheduler::PriorityClass::kNormal;
+  return share;
+}
+
+}  // namespace
 
 void Daemon::look_for_workers() {
   for (FoundWorker& found : doors_.find()) {
@@ -45,7 +71,8 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
                    std::vector<UniqueFd> descriptors) {
   Result<Mapping> page = map_worker_page(descriptors);
   if (!page.ok() || message.session == 0 || workers_.count(found.pid) != 0) return;
-  if (!ledgers_.adopt(message.session, message.grants)) {
+  const WorkerGrants held = held_by(message.grants, *page);
+  if (!ledgers_.adopt(message.session, held, get_text(message.record.tenant))) {
     log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", found.pid);
     return;
   }
@@ -60,13 +87,19 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->page = std::move(page).value();
   worker->session = message.session;
   worker->grants = message.grants;
-  worker->share = message.share;
+  worker->held = held;
+  set_share(worker.get(), checked(message.share));
+  worker->tenant = get_text(message.record.tenant);
+  worker->profile = get_text(message.record.profile);
+  worker->ask = message.record.ask;
+  worker->set = message.record.set;
+  worker->limits = message.record.limits;
+  worker->exclusive = message.record.exclusive != 0;
   worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
   worker->guest_pid = message.guest_pid;
   worker->guest_uid = message.guest_uid;
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
-  worker->tenant = get_text(message.tenant);
   worker->remote = get_text(message.remote);
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());

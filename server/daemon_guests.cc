@@ -7,6 +7,7 @@
 #include "api/visible_devices.h"
 #include "base/clock.h"
 #include "op.h"
+#include "scheduler/dominant_share.h"
 #include "server/attach.h"
 #include "server/daemon.h"
 #include "server/log.h"
@@ -15,6 +16,15 @@ namespace vgpu::server {
 namespace {
 
 uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
+
+GuestAsk ask_of(const protocol::Hello& hello) {
+  GuestAsk ask;
+  ask.memory_bytes = hello.memory_bytes;
+  ask.weight = hello.weight;
+  ask.cap_permille = hello.cap_permille;
+  ask.priority = hello.priority;
+  return ask;
+}
 
 }  // namespace
 
@@ -79,9 +89,13 @@ void Daemon::heard(int fd) {
     }
     greet(std::move(connection), std::move(*hello), peer->pid, peer->uid);
   } else if (std::get_if<protocol::InfoRequest>(&*message) != nullptr) {
-    (void)protocol::send_message(fd, info());
+    (void)protocol::send_message(fd, info(fd));
   } else if (auto* stop = std::get_if<protocol::StopRequest>(&*message)) {
     stop_requested(fd, *stop);
+  } else if (auto* listing = std::get_if<protocol::GuestsRequest>(&*message)) {
+    (void)protocol::send_message(fd, guests_after(fd, listing->after));
+  } else if (auto* change = std::get_if<protocol::SteerRequest>(&*message)) {
+    steer(fd, *change);
   } else {
     refuse(fd, Status(StatusCode::kMalformed,
                       std::string("unexpected message ") + protocol::message_name(*message)));
@@ -99,48 +113,130 @@ void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t 
     refuse(connection.get(), ok);
     return;
   }
+  if (draining_) {
+    refuse(connection.get(),
+           Status(StatusCode::kUnavailable, "the server takes no new guests: it is draining"));
+    return;
+  }
   if (queue_.size() >= kQueuedGuestsMax) {
     refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
     return;
   }
-  queue_.push_back({std::move(connection), std::move(hello), pid, uid});
+  const Result<GuestTerms> terms = terms_of(connection.get(), pid, uid, hello);
+  if (!terms.ok()) {
+    refuse(connection.get(), terms.status());
+    return;
+  }
+  hello.token.clear();
+  queue_.push_back({std::move(connection), std::move(hello), pid, uid, *terms});
   serve_queue();
+}
+
+// Whose guest it is, and what it may have.
+Result<GuestTerms> Daemon::terms_of(int connection, pid_t pid, uid_t uid,
+                                    const protocol::Hello& hello) const {
+  if (uid == kRemoteUser) return terms_of_remote(hello);
+  PeerIdentity who;
+  who.uid = uid;
+  who.gids = protocol::peer_groups(connection, {pid, uid, static_cast<gid_t>(-1)});
+  who.trusted = trusted(uid);
+  const Result<const Tenant*> tenant = options_.policy.identify(who, hello.token);
+  if (!tenant.ok()) return tenant.status();
+  return options_.policy.terms(**tenant, hello.profile, ask_of(hello), who.trusted);
+}
+
+// The gate says the tenant that the guest's key is for. Where the configuration has none, that name
+// still keeps guests of different keys apart.
+Result<GuestTerms> Daemon::terms_of_remote(const protocol::Hello& hello) const {
+  if (options_.policy.divides()) {
+    const Tenant* tenant = options_.policy.tenant(hello.tenant);
+    if (tenant == nullptr)
+      return Status(StatusCode::kPermissionDenied,
+                    "no tenant '" + hello.tenant + "' is configured");
+    return options_.policy.terms(*tenant, hello.profile, ask_of(hello), false);
+  }
+  PeerIdentity who;
+  who.uid = kRemoteUser;
+  const Result<const Tenant*> everybody = options_.policy.identify(who, "");
+  if (!everybody.ok()) return everybody.status();
+  Result<GuestTerms> terms =
+      options_.policy.terms(**everybody, hello.profile, ask_of(hello), false);
+  if (terms.ok()) terms->tenant = hello.tenant;
+  return terms;
+}
+
+// The guest whose tenant has least of what there is; of equals the one that has waited longest.
+Daemon::QueuedGuest Daemon::next_guest() {
+  size_t best = 0;
+  for (size_t i = 1; i < queue_.size() && options_.policy.divides(); ++i) {
+    if (dominant_share_of(queue_[i].terms.tenant) < dominant_share_of(queue_[best].terms.tenant))
+      best = i;
+  }
+  QueuedGuest guest = std::move(queue_[best]);
+  queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(best));
+  return guest;
+}
+
+double Daemon::dominant_share_of(const std::string& tenant) const {
+  scheduler::ResourceUse memory{ledgers_.held(tenant).bytes, 0}, weight;
+  for (uint32_t i = 0; i < identities_.size(); ++i) memory.capacity += ledgers_.of(i).capacity();
+  for (const auto& [pid, worker] : workers_) {
+    if (worker->session == 0) continue;
+    weight.capacity += worker->share.weight;
+    if (worker->tenant == tenant) weight.used += worker->share.weight;
+  }
+  return scheduler::dominant_share({memory, weight});
 }
 
 void Daemon::serve_queue() {
   while (!queue_.empty() && !stopping_) {
     Worker* worker = waiting_worker();
     if (worker == nullptr) return;
-    QueuedGuest guest = std::move(queue_.front());
-    queue_.pop_front();
+    QueuedGuest guest = next_guest();
     const uint64_t session = ++next_session_;
-    const Result<WorkerGrants> granted = take_grants(session, guest.hello);
+    const Result<WorkerGrants> granted = take_grants(session, guest);
     if (!granted.ok()) {
       refuse(guest.connection.get(), granted.status());
       continue;
     }
     worker->session = session;
-    worker->grants = *granted;
+    worker->grants = worker->held = *granted;
     hand_over(worker, std::move(guest));
   }
   keep_ahead();
 }
 
 // Which devices, and as much of each as was asked for.
-Result<WorkerGrants> Daemon::take_grants(uint64_t session, const protocol::Hello& hello) {
+Result<WorkerGrants> Daemon::take_grants(uint64_t session, const QueuedGuest& guest) {
+  settle();
   std::vector<uint32_t> offered;
-  if (hello.devices.empty() && options_.guest_devices != 0)
+  if (guest.hello.devices.empty() && options_.guest_devices != 0)
     offered = ledgers_.emptiest(ready_.device_count, options_.guest_devices);
-  const Result<std::vector<uint32_t>> chosen = choose_devices(identities_, offered, hello);
+  const Result<std::vector<uint32_t>> chosen = choose_devices(identities_, offered, guest.hello);
   if (!chosen.ok()) return chosen.status();
-  return ledgers_.take(session, *chosen, hello.memory_bytes);
+  const GuestTerms& terms = guest.terms;
+  return ledgers_.take(session, *chosen,
+                       {terms.memory_bytes,
+                        terms.exclusive,
+                        {terms.tenant, terms.tenant_memory_bytes, terms.tenant_guests_max}});
 }
 
 void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
+  set_share(worker, guest.terms.share);
+  worker->tenant = guest.terms.tenant;
+  worker->profile = guest.terms.profile;
+  worker->ask = ask_of(guest.hello);
+  worker->limits = guest.terms.limits;
+  worker->exclusive = guest.terms.exclusive;
   WorkerAssign assign;
   assign.session = worker->session;
   assign.grants = worker->grants;
   assign.share = worker->share;
+  assign.record.ask = worker->ask;
+  assign.record.limits = worker->limits;
+  assign.record.exclusive = worker->exclusive;
+  set_text(assign.record.tenant, worker->tenant);
+  set_text(assign.record.profile, worker->profile);
   assign.guest_pid = guest.pid;
   assign.guest_uid = guest.uid;
   ++attached_;
@@ -149,7 +245,6 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   worker->guest_uid = guest.uid;
   worker->executable = guest.hello.executable;
   worker->label = guest.hello.label;
-  worker->tenant = guest.hello.tenant;
   worker->remote = guest.hello.remote;
   std::vector<uint8_t> frame(sizeof(assign));
   std::memcpy(frame.data(), &assign, sizeof(assign));
@@ -167,7 +262,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
       ready_.device_count, worker->pid);
 }
 
-protocol::InfoReply Daemon::info() const {
+protocol::InfoReply Daemon::info(int connection) const {
   protocol::InfoReply reply;
   reply.server_version = kServerVersion;
   reply.server_pid = getpid();
@@ -186,6 +281,7 @@ protocol::InfoReply Daemon::info() const {
   reply.networks = networks();
   for (const auto& [pid, worker] : workers_) {
     if (worker->session == 0 || reply.guests.size() >= protocol::kGuestsListedMax) continue;
+    if (!may_see(connection, *worker)) continue;
     reply.guests.push_back(info_of(*worker));
   }
   return reply;
@@ -212,8 +308,10 @@ protocol::GuestInfo Daemon::info_of(const Worker& worker) const {
 
 bool Daemon::may_administer(int connection) const {
   Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection);
-  return peer.ok() && (peer->uid == 0 || peer->uid == geteuid());
+  return peer.ok() && trusted(peer->uid);
 }
+
+bool Daemon::trusted(uid_t uid) const { return uid == 0 || uid == geteuid(); }
 
 void Daemon::stop_requested(int connection, const protocol::StopRequest& request) {
   if (!may_administer(connection)) {

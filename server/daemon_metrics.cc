@@ -33,8 +33,9 @@ Status Daemon::start_metrics() {
   return loop_.add(metrics_->wakeup_fd(), [this] { metrics_->publish(reading()); });
 }
 
-// The user, until the configuration names tenants.
+// As the configuration names it; where that has no tenants, the user.
 std::string Daemon::tenant_of(const Worker& worker) const {
+  if (options_.policy.divides()) return worker.tenant;
   return "uid-" + std::to_string(worker.guest_uid);
 }
 

@@ -36,14 +36,19 @@ void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
   (void)protocol::send_frame(from.control.get(), bytes_of(answer), {}, 0);
 }
 
-// A serving worker says nothing else.
+// A serving worker says nothing else: it asks for a peer, or has obeyed.
 void Daemon::peer_asked(pid_t pid) {
   Worker* worker = workers_.at(pid).get();
   Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
   if (!frame.ok() && frame.status().code() == StatusCode::kTimedOut) return;
   PeerMessage ask;
-  if (!frame.ok() || worker->session == 0 || !read_front(frame->bytes, &ask) ||
-      ask.kind != PeerMessageKind::kAsk) {
+  WorkerObeyed message;
+  const bool known = frame.ok() && worker->session != 0 && read_front(frame->bytes, &ask);
+  if (known && ask.kind == PeerMessageKind::kObeyed && read_front(frame->bytes, &message)) {
+    obeyed(worker, message);
+    return;
+  }
+  if (!known || ask.kind != PeerMessageKind::kAsk) {
     loop_.remove(worker->control.get());  // its end is told by the process descriptor
     return;
   }

@@ -122,9 +122,9 @@ void Daemon::learn_devices(const WorkerReady& ready) {
   ready_.device_count = std::min<uint32_t>(ready.device_count, protocol::kDevicesMax);
   const auto kind = static_cast<DriverKind>(ready.driver_kind);
   constexpr uint64_t kHeadroomOfHardware = uint64_t{1} << 30;  // contexts cost about 600 MiB each
-  const uint64_t headroom = options_.headroom_given       ? options_.headroom
-                            : kind == DriverKind::kNvidia ? kHeadroomOfHardware
-                                                          : 0;
+  headroom_ = options_.headroom_given       ? options_.headroom
+              : kind == DriverKind::kNvidia ? kHeadroomOfHardware
+                                            : 0;
   log(Level::kInfo, "driver: %s (%s), because: %s", driver_kind_name(kind),
       get_text(ready.driver_path).c_str(), get_text(ready.why).c_str());
   for (uint32_t i = 0; i < ready_.device_count; ++i) {
@@ -133,7 +133,7 @@ void Daemon::learn_devices(const WorkerReady& ready) {
     std::copy_n(device.uuid, identity.uuid.size(), identity.uuid.begin());
     identity.pci_bus_id = get_text(device.pci_bus_id);
     Grants& ledger = ledgers_.of(i);
-    ledger.set_capacity(device.memory_bytes, headroom, options_.memory_default);
+    ledger.set_capacity(device.memory_bytes, headroom_, options_.memory_default);
     log(Level::kInfo, "device %u: %s at %s, %s, of which %s can be granted", i,
         get_text(device.name).c_str(), identity.pci_bus_id.c_str(),
         size_text(device.memory_bytes).c_str(), size_text(ledger.capacity()).c_str());

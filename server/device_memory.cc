@@ -185,7 +185,10 @@ void DeviceMemory::collect() {
 
 bool DeviceMemory::charge(uint64_t bytes) {
   collect();
-  if (!quota_.take(bytes)) return false;
+  if (!quota_.take(bytes)) {
+    if (figures_ != nullptr) figures_->refused_allocation();
+    return false;
+  }
   publish_used();
   return true;
 }
@@ -203,8 +206,10 @@ void DeviceMemory::release_all() {
 }
 
 void DeviceMemory::publish_used() {
-  // relaxed: a figure for a listing, nothing is ordered by it.
-  if (used_ != nullptr) used_->store(quota_.used(), std::memory_order_relaxed);
+  if (used_ == nullptr) return;
+  std::lock_guard lock(publishing_);  // who comes last has seen what the others did
+  const uint64_t used = quota_.used(), given = given_back_.load(std::memory_order_acquire);
+  used_->store(used - std::min(used, given), std::memory_order_relaxed);
 }
 
 }  // namespace vgpu::server

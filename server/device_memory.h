@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "driver_table.h"
 #include "protocol/session/messages.h"
 #include "server/address_set.h"
+#include "server/figures.h"
 #include "server/quota.h"
 
 namespace vgpu::server {
@@ -31,6 +33,8 @@ class DeviceMemory {
 
   protocol::AllocatorMode mode() const { return mode_; }
   const Quota& quota() const { return quota_; }
+  // Thread-safe. Takes nothing away when that is less than is used.
+  void set_quota(uint64_t bytes) { quota_.set_limit(bytes); }
   // Bytes ever backed, which the guest sees as its credit.
   uint64_t backed_bytes() const { return backed_bytes_; }
 
@@ -63,9 +67,12 @@ class DeviceMemory {
   // The guest may no longer use what allocate() gave at `address`; the caller frees it and says so
   // with give_back(). False when it is not of allocate().
   bool disown(CUdeviceptr address, uint64_t* bytes);
-  // Thread-safe: so many bytes, disowned or charged, are the driver's again. Counted when memory is
-  // asked for next.
-  void give_back(uint64_t bytes) { given_back_.fetch_add(bytes, std::memory_order_release); }
+  // Thread-safe: so many bytes, disowned or charged, are the driver's again. Published at once,
+  // counted against the quota when memory is asked for next.
+  void give_back(uint64_t bytes) {
+    given_back_.fetch_add(bytes, std::memory_order_release);
+    publish_used();
+  }
 
   // Memory that is not of map() or allocate() (arrays, what the guest maps itself), within the
   // quota. False, and nothing is taken, when the quota does not reach that far. What was made is
@@ -87,6 +94,8 @@ class DeviceMemory {
   bool linear(uint64_t address, uint64_t bytes) const {
     return in_range(address, bytes) && mapped_.contains(address, bytes);
   }
+  // Where charge() counts what it refuses. May be null.
+  void count_refusals_in(Figures* figures) { figures_ = figures; }
   // Where used bytes are published, for the listing of guests. May be null.
   void publish_to(std::atomic<uint64_t>* used) { used_ = used; }
 
@@ -114,7 +123,9 @@ class DeviceMemory {
   AddressSet owned_;
   std::atomic<uint64_t> given_back_{0};
   std::map<CUdeviceptr, uint64_t> allocations_;
+  std::mutex publishing_;
   std::atomic<uint64_t>* used_ = nullptr;
+  Figures* figures_ = nullptr;
 };
 
 // Properties of every handle: pinned memory of one device (the driver's number). `shares`: other

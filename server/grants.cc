@@ -36,6 +36,37 @@ void Grants::set_capacity(uint64_t device_bytes, uint64_t headroom_bytes, uint64
   default_ = std::max(default_ / kGrantStepBytes * kGrantStepBytes, kGrantStepBytes);
 }
 
+Result<uint64_t> Grants::take_whole(uint64_t session) {
+  std::lock_guard lock(mutex_);
+  if (by_session_.count(session) != 0) {
+    return Status(StatusCode::kAlreadyExists, "the session has its grant");
+  }
+  const uint64_t whole = capacity_ / kGrantStepBytes * kGrantStepBytes;
+  if (granted_ != 0 || whole == 0) {
+    return Status(StatusCode::kResourceExhausted, "the whole device was asked for, others have " +
+                                                      size_text(granted_) + " of its " +
+                                                      size_text(capacity_));
+  }
+  granted_ = whole;
+  by_session_[session] = whole;
+  return whole;
+}
+
+Status Grants::resize(uint64_t session, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = by_session_.find(session);
+  if (found == by_session_.end()) return Status(StatusCode::kNotFound, "no such session");
+  uint64_t& mine = found->second;
+  if (bytes > mine && bytes - mine > free_locked()) {
+    return Status(StatusCode::kResourceExhausted,
+                  size_text(bytes - mine) + " more were asked for, " + size_text(free_locked()) +
+                      " of " + size_text(capacity_) + " are free");
+  }
+  granted_ = granted_ - mine + bytes;
+  mine = bytes;
+  return ok_status();
+}
+
 Result<uint64_t> Grants::take(uint64_t session, uint64_t wanted_bytes) {
   std::lock_guard lock(mutex_);
   if (by_session_.count(session) != 0) {
@@ -95,14 +126,25 @@ uint64_t Grants::free_bytes() const {
 }
 
 Result<WorkerGrants> Ledgers::take(uint64_t session, const std::vector<uint32_t>& devices,
-                                   uint64_t wanted_bytes) {
+                                   const GrantAsk& ask) {
   WorkerGrants grants;
+  uint64_t sum = 0;
+  for (const uint32_t device : devices) {
+    if (device >= devices_.size()) break;  // said below
+    const uint64_t whole = devices_[device].capacity() / kGrantStepBytes * kGrantStepBytes;
+    if (__builtin_add_overflow(
+            sum, ask.exclusive ? whole : devices_[device].size_of_grant(ask.bytes), &sum)) {
+      sum = UINT64_MAX;
+    }
+  }
+  VGPU_RETURN_IF_ERROR(tenants_.take(session, ask.tenant, sum));
   for (const uint32_t device : devices) {
     if (device >= devices_.size() || grants.count == protocol::kDevicesMax) {
       give_back(session);
       return Status(StatusCode::kInvalidArgument, "no such device");
     }
-    const Result<uint64_t> granted = devices_[device].take(session, wanted_bytes);
+    const Result<uint64_t> granted = ask.exclusive ? devices_[device].take_whole(session)
+                                                   : devices_[device].take(session, ask.bytes);
     if (!granted.ok()) {
       give_back(session);
       const Status why = granted.status();
@@ -116,7 +158,7 @@ Result<WorkerGrants> Ledgers::take(uint64_t session, const std::vector<uint32_t>
   return grants;
 }
 
-bool Ledgers::adopt(uint64_t session, const WorkerGrants& grants) {
+bool Ledgers::adopt(uint64_t session, const WorkerGrants& grants, const std::string& tenant) {
   bool good = grants.count != 0 && grants.count <= protocol::kDevicesMax;
   for (uint32_t i = 0; good && i < grants.count; ++i) {
     good = grants.device[i] < devices_.size() &&
@@ -125,11 +167,31 @@ bool Ledgers::adopt(uint64_t session, const WorkerGrants& grants) {
     // A session that was known before keeps what it has.
     for (uint32_t done = 0; done < i; ++done) devices_[grants.device[done]].give_back(session);
   }
+  if (good) tenants_.adopt(session, tenant, sum_of(grants));
   return good;
+}
+
+Status Ledgers::resize(uint64_t session, const WorkerGrants& now, const WorkerGrants& wanted,
+                       const TenantBound& tenant) {
+  VGPU_RETURN_IF_ERROR(tenants_.resize(session, tenant, sum_of(wanted)));
+  for (uint32_t i = 0; i < now.count; ++i) {
+    Status resized = devices_[now.device[i]].resize(session, wanted.bytes[i]);
+    if (resized.ok()) continue;
+    // Going back down, or to what was there, cannot fail.
+    for (uint32_t done = 0; done < i; ++done)
+      (void)devices_[now.device[done]].resize(session, now.bytes[done]);
+    TenantBound unbound = tenant;
+    unbound.bytes_max = 0;
+    (void)tenants_.resize(session, unbound, sum_of(now));
+    return Status(resized.code(),
+                  "device " + std::to_string(now.device[i]) + ": " + resized.text());
+  }
+  return ok_status();
 }
 
 void Ledgers::give_back(uint64_t session) {
   for (Grants& each : devices_) each.give_back(session);
+  tenants_.give_back(session);
 }
 
 std::vector<uint32_t> Ledgers::emptiest(uint32_t count, uint32_t wanted) const {

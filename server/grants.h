@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/tenant_ledger.h"
 #include "server/worker_link.h"
 
 namespace vgpu::server {
@@ -28,6 +29,11 @@ class Grants {
   // Grants `wanted_bytes` (0 = the default) to a session and says how much that is.
   // kResourceExhausted: the text names what is free. kAlreadyExists: a session has one grant.
   Result<uint64_t> take(uint64_t session, uint64_t wanted_bytes);
+  // All of a device that nobody has anything of.
+  Result<uint64_t> take_whole(uint64_t session);
+  // The session's grant becomes `bytes`. kResourceExhausted when that is more than before and than
+  // is free: then nothing has changed. kNotFound: it has none.
+  Status resize(uint64_t session, uint64_t bytes);
   // A session that another server had granted. False, and nothing changes, when the session is
   // known already or nobody can have that many bytes.
   bool adopt(uint64_t session, uint64_t bytes);
@@ -51,18 +57,29 @@ class Grants {
   std::map<uint64_t, uint64_t> by_session_;
 };
 
+// What a guest is to have of each of its devices.
+struct GrantAsk {
+  uint64_t bytes = 0;  // 0: each device's default
+  bool exclusive = false;
+  TenantBound tenant = {};
+};
+
 // The ledgers of all devices that are served, by their places. Thread-safe.
 class Ledgers {
  public:
   Grants& of(uint32_t device) { return devices_[device]; }
   const Grants& of(uint32_t device) const { return devices_[device]; }
 
-  // Grants `wanted_bytes` (0 = each device's default) on every one of `devices`, or nothing at all.
-  // As Grants::take; the text names the device when there are several.
+  // Grants what is asked for on every one of `devices`, or nothing at all. As Grants::take and
+  // TenantLedger::take; the text names the device when there are several.
   Result<WorkerGrants> take(uint64_t session, const std::vector<uint32_t>& devices,
-                            uint64_t wanted_bytes);
+                            const GrantAsk& ask);
   // As Grants::adopt, and false for grants of devices that cannot be or are named twice.
-  bool adopt(uint64_t session, const WorkerGrants& grants);
+  bool adopt(uint64_t session, const WorkerGrants& grants, const std::string& tenant = "");
+  // The session's grants become these, of the same devices. All or nothing; as Grants::resize.
+  Status resize(uint64_t session, const WorkerGrants& now, const WorkerGrants& wanted,
+                const TenantBound& tenant);
+  TenantLedger::Held held(const std::string& tenant) const { return tenants_.held(tenant); }
   void give_back(uint64_t session);
   // The places of the `wanted` of the first `count` devices with the most memory left, in order of
   // places. 0: none.
@@ -70,6 +87,7 @@ class Ledgers {
 
  private:
   std::array<Grants, protocol::kDevicesMax> devices_;
+  TenantLedger tenants_;
 };
 
 // Bytes on all devices together.

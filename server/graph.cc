@@ -178,14 +178,18 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
   const auto nodes = static_cast<uint32_t>(graph->nodes.size());
   session.admission().admit(kLaunchCost * (nodes + 1));
+  const uint32_t kernels = graph->native->kernels;
+  session.figures().kernels(kernels);
   CUresult waits = wait_for_records(session, stream, record, *graph);
   if (waits == CUDA_SUCCESS) waits = wait_for_earlier(session, stream, record, graph);
   if (waits != CUDA_SUCCESS) return session.forgotten(record, waits);
   LanePoint place;
   const bool goes_on = session.submit(
       stream, record,
-      [native = graph->native](const DriverTable& driver, CUstream handle, const std::byte*) {
-        return driver.cuGraphLaunch(native->exec, handle);
+      [&session, native = graph->native, kernels](const DriverTable& driver, CUstream handle,
+                                                  const std::byte*) {
+        return session.watchdog().watch(native->context, handle, kernels,
+                                        [&] { return driver.cuGraphLaunch(native->exec, handle); });
       },
       {.weight = 1 + nodes / kNodesPerWeight, .after = graph->last, .place = &place});
   graph->last = place;

@@ -84,6 +84,7 @@ struct NativeGraph {
   CUgraph graph = nullptr;
   std::shared_ptr<GraphSource> source;  // has the graph, unless null
   CUgraphExec exec = nullptr;
+  uint32_t kernels = 0;            // among its nodes, those of conditional bodies once
   std::vector<CUgraphNode> nodes;  // where one of the guest's is several: the last
   std::vector<std::shared_ptr<HostPoint>> points;
 };

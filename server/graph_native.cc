@@ -1,5 +1,6 @@
 // The driver's graph: one node for each of the guest's.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include "api/stream_memory.h"
 #include "op.h"
 #include "server/graph.h"
@@ -239,6 +240,9 @@ CUresult build(const DriverTable& driver, const Graph& graph,
   if (result == CUDA_SUCCESS) result = add_nodes(driver, graph, made.get());
   if (result == CUDA_SUCCESS)
     result = driver.cuGraphInstantiateWithFlags(&made->exec, made->graph, graph.flags);
+  made->kernels = static_cast<uint32_t>(std::count_if(
+      graph.nodes.begin(), graph.nodes.end(),
+      [](const GraphNode& node) { return node.op == static_cast<uint16_t>(Op::kLaunch); }));
   if (result == CUDA_SUCCESS) *native = std::move(made);
   return result;
 }

@@ -14,11 +14,19 @@ namespace vgpu::server {
 // addresses belong to nobody. Thread-safe.
 class HostBlocks {
  public:
+  // So many bytes at most, of all blocks. Before any.
+  void bound(uint64_t bytes_max) { bytes_max_ = bytes_max; }
+  // Whether so many bytes more may be taken.
+  bool fits(uint64_t bytes) const {
+    std::lock_guard lock(mutex_);
+    return bytes <= bytes_max_ - (bytes_ < bytes_max_ ? bytes_ : bytes_max_);
+  }
   // The addresses are taken from now on. False when some are already, or the range wraps.
   bool begin_map(uint64_t address, uint64_t bytes) {
     std::lock_guard lock(mutex_);
     if (!taken_.insert(address, bytes)) return false;
     blocks_[address] = bytes;
+    bytes_ += bytes;
     return true;
   }
   // `usable`: copies may now name them; else they are free again.
@@ -53,11 +61,13 @@ class HostBlocks {
  private:
   void free(std::map<uint64_t, uint64_t>::iterator block) {
     taken_.erase(block->first, block->second);
+    bytes_ -= block->second;
     blocks_.erase(block);
   }
 
   mutable std::mutex mutex_;
   AddressSet taken_, usable_;
+  uint64_t bytes_ = 0, bytes_max_ = UINT64_MAX;
   std::map<uint64_t, uint64_t> blocks_;  // address -> bytes, all that are taken
 };
 

@@ -49,6 +49,11 @@ bool handle_HostMap(Session& session, const wire::HostMapArgs& args, const Recor
   if (!shared && !inside(session.config().host_range, args.address, args.bytes)) {
     return session.malformed(record, "outside the range for host memory");
   }
+  if (!session.host_memory().fits(args.bytes)) {
+    // Its descriptor is on its way, and must not be taken for the next one's.
+    if (!shared) (void)session.channel().transport().receive_descriptor(kDescriptorTimeoutMs);
+    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
+  }
   if (!session.host_memory().begin_map(args.address, args.bytes)) {
     return session.malformed(record, "already mapped");
   }

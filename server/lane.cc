@@ -24,7 +24,7 @@ LanePoint Lanes::post(Lane* lane, std::unique_ptr<LaneCommand> command) {
   room_.wait(lock, [&] {
     return stopping_ || lane->commands_.empty() ||
            (lane->bytes_ + command->bytes <= kLaneBytesMax &&
-            bytes_ + command->bytes <= kLanesBytesMax);
+            bytes_ + command->bytes <= bytes_max_);
   });
   if (stopping_) return {};
   lane->bytes_ += command->bytes;
@@ -46,7 +46,7 @@ void Lanes::update_hold(Lane* lane) {
 void Lanes::schedule(Lane* lane) {
   lane->scheduled_ = true;
   ready_.push_back(lane);
-  if (idle_threads_ < ready_.size() && threads_.size() < kLaneThreadsMax && !stopping_) {
+  if (idle_threads_ < ready_.size() && threads_.size() < threads_max_ && !stopping_) {
     threads_.emplace_back([this] { work(); });
   }
   ready_changed_.notify_one();

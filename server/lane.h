@@ -94,7 +94,9 @@ class Lanes {
   // Called when a lane passes kLaneHoldCommands or kLaneResumeCommands, from any thread.
   using Hold = std::function<void(uint32_t word, bool held)>;
 
-  explicit Lanes(Hold hold) : hold_(std::move(hold)) {}
+  explicit Lanes(Hold hold, unsigned threads_max = kLaneThreadsMax,
+                 uint64_t bytes_max = kLanesBytesMax)
+      : hold_(std::move(hold)), threads_max_(threads_max), bytes_max_(bytes_max) {}
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
   ~Lanes() { stop(); }
@@ -122,6 +124,8 @@ class Lanes {
   void update_hold(Lane* lane);
 
   const Hold hold_;
+  const unsigned threads_max_;
+  const uint64_t bytes_max_;
   std::mutex mutex_;
   std::condition_variable ready_changed_, room_;
   std::deque<std::unique_ptr<Lane>> all_;

@@ -58,20 +58,24 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
     return session.malformed(record, "launch flags");
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   session.admission().admit(kLaunchCost);
+  session.figures().kernels(1);
   return session.submit(
       stream, record,
-      [&session, args, function = kernel->function, bytes = size_t{kernel->param_bytes}](
-          const DriverTable& driver, CUstream handle, const std::byte* blob) mutable {
+      [&session, args, context = stream->context, function = kernel->function,
+       bytes = size_t{kernel->param_bytes}](const DriverTable& driver, CUstream handle,
+                                            const std::byte* blob) mutable {
         if (session.prints()) [[unlikely]]
           session.publish_output();  // a launch lets a driver print, too
         void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(blob),
                          CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-        if (args.flags == protocol::kLaunchCooperative) {
-          return launch_cooperative(driver, function, args, handle, bytes == 0 ? nullptr : extra);
-        }
-        return driver.cuLaunchKernel(function, args.grid[0], args.grid[1], args.grid[2],
-                                     args.block[0], args.block[1], args.block[2], args.shared_bytes,
-                                     handle, nullptr, bytes == 0 ? nullptr : extra);
+        return session.watchdog().watch(context, handle, 1, [&] {
+          if (args.flags == protocol::kLaunchCooperative) {
+            return launch_cooperative(driver, function, args, handle, bytes == 0 ? nullptr : extra);
+          }
+          return driver.cuLaunchKernel(
+              function, args.grid[0], args.grid[1], args.grid[2], args.block[0], args.block[1],
+              args.block[2], args.shared_bytes, handle, nullptr, bytes == 0 ? nullptr : extra);
+        });
       },
       {.blob = record.blob().bytes});
 }

@@ -31,10 +31,25 @@ UniqueFd answer(Liveness* liveness) {
   return std::move(socket).value();
 }
 
+void obey(Liveness* liveness, const WorkerOrder& order) {
+  liveness->adopt.grants = order.grants;
+  liveness->adopt.share = order.share;
+  liveness->adopt.record.set = order.set;
+  const WorkerObeyed obeyed = liveness->steering->obey(order);
+  log(Level::kInfo, "from now on the guest may have %llu MiB of its first device, weight %u",
+      static_cast<unsigned long long>(order.grants.bytes[0] >> 20), order.share.weight);
+  (void)protocol::send_frame(liveness->control.get(), bytes_of(obeyed));
+}
+
 // False: vgpud is gone, or it is none that we know.
 bool listen_to(Liveness* liveness) {
   Result<protocol::ControlFrame> frame = protocol::receive_frame(liveness->control.get(), 0);
   if (!frame.ok()) return frame.status().code() == StatusCode::kTimedOut;
+  if (WorkerOrder order;
+      read_front(frame->bytes, &order) && order.kind == PeerMessageKind::kOrder) {
+    obey(liveness, order);
+    return true;
+  }
   return liveness->peers->heard(std::move(frame).value());
 }
 

@@ -4,6 +4,7 @@
 #define VGPU_SERVER_LIVENESS_H_
 
 #include "base/unique_fd.h"
+#include "server/steering.h"
 #include "server/worker_link.h"
 #include "server/worker_peers.h"
 
@@ -19,7 +20,8 @@ struct Liveness {
   uid_t server_user = 0;
   WorkerAdopt adopt;  // what it is told
   uint64_t started_ms = 0;
-  WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them
+  WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them, or
+  Steering* steering = nullptr;  // borrowed: an order
 };
 
 // Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver

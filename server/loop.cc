@@ -79,7 +79,7 @@ protocol::Attachment attach_loop(const protocol::Hello& hello) {
   // No connection hangs up when this session ends, so the guest's waits are ended here.
   std::thread([server, here = guest->get()] {
     (void)server::serve_guest(&server->driver, server->devices.get(), server->reply,
-                              server->channel.get(), nullptr);
+                              server->channel.get());
     here->mark_dead();
   }).detach();
   protocol::Attachment attachment;

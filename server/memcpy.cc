@@ -76,6 +76,7 @@ bool handle_CopyToDeviceInPlace(Session& session, const wire::CopyToDeviceInPlac
                                 const Record& record) {
   const bool owned = session.memory().owns(args.destination, args.bytes) &&
                      session.host_memory().contains(args.source, args.bytes);
+  session.figures().copied_to(args.bytes);
   return copy_addresses(session, args, record, owned, args.destination,
                         [](const DriverTable& driver, const auto& a, CUstream handle) {
                           return driver.cuMemcpyHtoDAsync_v2(a.destination, host_pointer(a.source),
@@ -87,6 +88,7 @@ bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceIn
                                   const Record& record) {
   const bool owned = session.memory().owns(args.source, args.bytes) &&
                      session.host_memory().contains(args.destination, args.bytes);
+  session.figures().copied_from(args.bytes);
   return copy_addresses(session, args, record, owned, args.source,
                         [](const DriverTable& driver, const auto& a, CUstream handle) {
                           return driver.cuMemcpyDtoHAsync_v2(host_pointer(a.destination), a.source,

@@ -243,6 +243,8 @@ bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Rec
   const char* why = resolve_copy(session, stream->context, args, &copy, &devices);
   if (why != nullptr) return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
+  if (devices.from < 0) session.figures().copied_to(args.bytes);
+  if (devices.to < 0) session.figures().copied_from(args.bytes);
   if (devices.to >= 0 && devices.from >= 0 && devices.to != devices.from) [[unlikely]]
     return copy_between(session, stream, record, copy, devices);
   const WorkPlace place(session, *stream, std::max(devices.to, devices.from));

@@ -51,6 +51,11 @@ bool handle_CreditReturn(Session& session, const wire::CreditReturnArgs& args,
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
+bool handle_MemRefused(Session& session, const wire::MemRefusedArgs&, const Record& record) {
+  session.figures().refused_allocation();
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
 bool handle_FreeFence(Session& session, const wire::FreeFenceArgs&, const Record& record) {
   Marks marks;
   (void)session.mark_all(&marks);

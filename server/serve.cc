@@ -23,7 +23,7 @@ bool register_slab(const DriverTable& driver, std::span<std::byte> slab) {
 
 SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
                        const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
-                       std::atomic<uint64_t>* used, Peers* peers, Shares* shares) {
+                       const ServeOptions& options) {
   (void)driver->cuCtxSetCurrent(devices->first().primary());
   GuestMemory memory;
   memory.set_range(protocol::range_to_reserve(reply.device_range));
@@ -32,7 +32,7 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
     auto part = std::make_unique<DeviceMemory>(
         driver, device.number(), device.grant_bytes, reply.allocator,
         protocol::range_of_device(reply.device_range, i, devices->count()));
-    part->publish_to(used == nullptr ? nullptr : used + i);
+    part->publish_to(options.page == nullptr ? nullptr : &options.page->used_bytes[i]);
     memory.add(std::move(part));
   }
   Session::Config config;
@@ -43,16 +43,21 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   if (!shared) config.output = &process_output();
   config.host_range = reply.host_range;
   config.number = reply.session;
-  config.peers = peers;
-  config.shares = shares;
+  config.peers = options.peers;
+  config.shares = options.shares;
+  config.page = options.page;
+  config.limits = reply.limits;
   config.passes_descriptors = passes_descriptors(reply);
   config.shares_memory = devices->shares_memory() && memory.maps() && config.passes_descriptors;
   if (config.shares_memory) memory.make_shareable();
+  if (options.steering != nullptr) options.steering->attach(&memory, &channel->semaphores());
   SessionEnd end;
   const bool up = register_slab(*driver, channel->up_slab());
   const bool down = register_slab(*driver, channel->down_slab());
   auto session = std::make_unique<Session>(config, channel, &memory);
   session->slab_registered(up && down);
+  for (uint32_t i = 0; i < memory.devices(); ++i)
+    memory.on(i)->count_refusals_in(&session->figures());
   end = session->run();
   if (!shared) {
     // Its threads may wait for the device for as long as a kernel runs; the process ends now, and

@@ -10,18 +10,25 @@
 
 #include "server/attach.h"
 #include "server/session.h"
+#include "server/steering.h"
+#include "server/worker_link.h"
 
 namespace vgpu::server {
 
+// What a session has beside its guest and its devices; null members: there is none.
+struct ServeOptions {
+  WorkerPage* page = nullptr;  // where its figures are published
+  Peers* peers = nullptr;      // how it shares with other sessions
+  Shares* shares = nullptr;
+  Steering* steering = nullptr;
+};
+
 // Registers both slabs with the driver, so that copies through them are asynchronous, then serves
-// the channel until the session ends. Blocks. `used` may be null, else it is one word for each of
-// the guest's devices. In a process of its own (the
+// the channel until the session ends. Blocks. In a process of its own (the
 // peer has another address space) nothing is given back: the caller ends the process at once.
-// `peers` and `shares`: how it shares with other sessions; null where there are none.
 SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
                        const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
-                       std::atomic<uint64_t>* used, Peers* peers = nullptr,
-                       Shares* shares = nullptr);
+                       const ServeOptions& options = {});
 
 }  // namespace vgpu::server
 

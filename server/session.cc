@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session.h"
 
+#include <algorithm>
+
 #include "op.h"
 #include "server/log.h"
 
 namespace vgpu::server {
 
+using protocol::GuestLimit;
 using protocol::Semaphore;
 
 bool is_sticky(CUresult result) {
@@ -36,10 +39,22 @@ std::string result_name(const DriverTable& driver, CUresult result) {
   return "CUresult " + std::to_string(static_cast<int>(result));
 }
 
+// Of the worker's threads most answer those that wait; the lanes have a fifth.
+static unsigned lane_threads(const protocol::GuestLimits& limits) {
+  return static_cast<unsigned>(
+      std::clamp<uint64_t>(limits.of(GuestLimit::kThreads) / 5, 1, kLaneThreadsMax));
+}
+static unsigned completion_threads(const protocol::GuestLimits& limits) {
+  const uint64_t all = limits.of(GuestLimit::kThreads);
+  return static_cast<unsigned>(
+      std::clamp<uint64_t>(all - std::min(all, all / 5), 1, kCompletionThreadsMax));
+}
+
 Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory)
     : config_(config),
       channel_(channel),
       memory_(memory),
+      figures_(config.page),
       host_calls_(
           &channel->host_calls(),
           [this] {
@@ -47,7 +62,16 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
                  "the guest has finished functions that it was not given");
           },
           [this] { publish_output(); }),
-      lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); }) {
+      watchdog_(config.driver, config.limits.of(GuestLimit::kLaunchMs),
+                [this] {
+                  fail(SessionEnd::kDriverFailed, CUDA_ERROR_LAUNCH_TIMEOUT,
+                       "a kernel runs for longer than this guest may have it run");
+                }),
+      lanes_([channel](uint32_t word, bool held) { channel->semaphores().set_held(word, held); },
+             lane_threads(config.limits), config.limits.of(GuestLimit::kQueuedBytes)),
+      pool_(completion_threads(config.limits)) {
+  bound_handles();
+  host_memory_.bound(config.limits.of(GuestLimit::kPinnedBytes));
   if (config_.shares == nullptr) config_.shares = &own_shares_;
   if (config.output != nullptr) {
     config.output->set_publish(
@@ -55,7 +79,23 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
   }
 }
 
+// The guest keeps to the limits by itself. One that does not must be ended, but calls of several
+// threads may be under way when it reaches one.
+void Session::bound_handles() {
+  constexpr uint64_t kUnderWay = 256;
+  const auto bound = [this](GuestLimit limit) { return 2 * config_.limits.of(limit) + kUnderWay; };
+  budget_.max = bound(GuestLimit::kHandles);
+  streams_.bound(bound(GuestLimit::kStreams), &budget_);
+  events_.bound(bound(GuestLimit::kEvents), &budget_);
+  modules_.modules.bound(bound(GuestLimit::kModules), &budget_);
+  modules_.libraries.bound(bound(GuestLimit::kModules), &budget_);
+  arrays_.arrays.bound(kHandlesMax, &budget_);
+  arrays_.mipmapped.bound(kHandlesMax, &budget_);
+  physical_.handles.bound(kHandlesMax, &budget_);
+}
+
 Session::~Session() {
+  watchdog_.stop();
   host_calls_.stop();
   lanes_.stop();
   slab_queue_.stop();
@@ -65,6 +105,7 @@ Session::~Session() {
 }
 
 bool Session::release_all() {
+  watchdog_.stop();
   host_calls_.stop();  // or streams would wait for a guest that is gone
   lanes_.drain();
   lanes_.stop();

@@ -17,6 +17,7 @@
 #include "server/array.h"
 #include "server/attach.h"
 #include "server/completion.h"
+#include "server/figures.h"
 #include "server/graph.h"
 #include "server/guest_memory.h"
 #include "server/handles.h"
@@ -29,6 +30,8 @@
 #include "server/physical.h"
 #include "server/record.h"
 #include "server/shares.h"
+#include "server/watchdog.h"
+#include "server/worker_link.h"
 
 namespace vgpu::server {
 
@@ -70,6 +73,8 @@ class Session {
     bool passes_descriptors = true;  // to and from the guest
     Shares* shares = nullptr;        // what it shares; null: only it looks there
     Peers* peers = nullptr;          // the other sessions; null: there are none
+    WorkerPage* page = nullptr;      // where figures are published; null: nobody looks
+    protocol::GuestLimits limits;    // of what the guest may hold
     Output* output = nullptr;        // where the driver prints; null: in the guest's own process
   };
 
@@ -111,6 +116,8 @@ class Session {
   CUcontext home() const { return config_.devices->first().primary(); }
   HostBlocks& host_memory() { return host_memory_; }
   Admission& admission() { return admission_; }
+  Figures& figures() { return figures_; }
+  Watchdog& watchdog() { return watchdog_; }  // thread-safe
   CompletionPool& pool() { return pool_; }
   // For what waits and is not waited for, one after the other.
   RetirementQueue& drop_queue() { return drop_queue_; }
@@ -249,6 +256,7 @@ class Session {
     int64_t until_ns = 0;
   };
 
+  void bound_handles();
   bool step(const protocol::Record& record);
   void idle();
   // Answers those of soon_ that are past; hands over those that take longer. Whether some are left.
@@ -278,6 +286,8 @@ class Session {
   protocol::WorkerChannel* channel_;
   GuestMemory* memory_;
   Admission admission_;
+  Figures figures_;
+  HandleBudget budget_;
   std::deque<Context> contexts_;  // never shrinks: all below, and waiting threads, refer to them
   HandleTable<Stream> streams_;
   HandleTable<EventEntry> events_;
@@ -308,6 +318,7 @@ class Session {
   RetirementQueue slab_queue_;
   RetirementQueue fence_queue_;
   RetirementQueue drop_queue_;
+  Watchdog watchdog_;
   Lanes lanes_;
   CompletionPool pool_;  // last: its threads use all of the above
 };

@@ -16,6 +16,7 @@ constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32
 template <typename Args, typename Call>
 bool copy_up(Session& session, Stream* stream, const Args& args, const Record& record, Call call) {
   session.admission().admit(copy_cost(args.bytes));
+  session.figures().copied_to(args.bytes);
   if (!record.blob().empty()) {
     if (record.blob().size() != args.bytes) return session.malformed(record, "blob size");
     return session.submit(stream, record, call,
@@ -44,6 +45,7 @@ bool copy_down(Session& session, Stream* stream, const Args& args, const Record&
       protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.bytes);
   if (!piece) return session.malformed(record, "slab range");
   session.admission().admit(copy_cost(args.bytes));
+  session.figures().copied_from(args.bytes);
   CUresult result = session.issue(
       stream, record.op(),
       [call, to = piece->data()](const DriverTable& driver, CUstream handle, const std::byte*) {

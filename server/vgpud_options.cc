@@ -1,8 +1,7 @@
-// CLI11 and toml++: the edge of the server where libraries may throw.
+// CLI11: the edge of the server where libraries may throw.
 // SPDX-License-Identifier: Apache-2.0
 #include "server/vgpud_options.h"
 
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +10,7 @@
 #include "base/env.h"
 #include "protocol/transport/connect.h"
 #include "server/attach.h"
+#include "server/config_file.h"
 #include "server/log.h"
 #include "server/program_path.h"
 
@@ -31,151 +31,108 @@ constexpr char kExamples[] =
     "  vgpud --listen unix:/tmp/g.sock    another address; guests use: vgpu run --server "
     "unix:/tmp/g.sock -- app\n"
     "  vgpud --config /etc/vgpu/vgpud.toml\n"
-    "Signals: TERM or INT stop the server; guests that run go on, and a server started later at "
-    "the "
-    "same\naddress takes them over. `vgpu stop --force` ends the guests as well.";
-
-struct Raw {
-  std::vector<std::string> listen;
-  std::string server_key, authorized_keys;
-  std::optional<bool> require_encryption;
-  std::string driver, devices, config, memory_default, headroom, log_level, socket_mode,
-      worker_users, metrics;
-  std::optional<int64_t> workers_ahead, guest_devices;
-};
+    "  vgpud --config /etc/vgpu/vgpud.toml --check-config\n"
+    "Signals: HUP reads the configuration again; TERM or INT stop the server; guests that run go "
+    "on, and a\nserver started later at the same address takes them over. `vgpu stop --force` ends "
+    "the guests as well.";
 
 constexpr int64_t kWorkersAheadMax = 64;
 
-bool wrong_type(const Raw& raw, const char* key, const char* wanted) {
-  std::fprintf(stderr, "vgpud: %s: '%s' must be %s\n", raw.config.c_str(), key, wanted);
-  return false;
+// The command line. What it leaves empty the file says, and else the default holds.
+struct Raw {
+  ConfigFile words;
+  std::string config;
+  bool check = false;
+};
+
+void fill(std::string* field, const std::string& from) {
+  if (field->empty()) *field = from;
 }
 
-// Fills what the command line has left open.
-bool fill(const Raw& raw, std::string* field, const toml::table& table, const char* key) {
-  if (!table.contains(key)) return true;
-  const auto text = table[key].value_exact<std::string>();
-  if (!text) return wrong_type(raw, key, "text in quotes");
-  if (field->empty()) *field = *text;
-  return true;
+Result<ConfigFile> merged(const Raw& raw) {
+  ConfigFile all = raw.words;
+  if (raw.config.empty()) return all;
+  Result<ConfigFile> file = read_config_file(raw.config);
+  if (!file.ok()) return file.status();
+  if (all.listen.empty()) all.listen = file->listen;
+  fill(&all.driver, file->driver);
+  fill(&all.devices, file->devices);
+  fill(&all.memory_default, file->memory_default);
+  fill(&all.headroom, file->headroom);
+  fill(&all.log_level, file->log_level);
+  fill(&all.socket_mode, file->socket_mode);
+  fill(&all.worker_users, file->worker_users);
+  fill(&all.metrics, file->metrics);
+  fill(&all.server_key, file->server_key);
+  fill(&all.authorized_keys, file->authorized_keys);
+  if (!all.require_encryption) all.require_encryption = file->require_encryption;
+  if (!all.workers_ahead) all.workers_ahead = file->workers_ahead;
+  if (!all.guest_devices) all.guest_devices = file->guest_devices;
+  all.policy = std::move(file->policy);
+  return all;
 }
 
-bool fill(const Raw& raw, std::optional<int64_t>* field, const toml::table& table,
-          const char* key) {
-  if (!table.contains(key)) return true;
-  const auto number = table[key].value_exact<int64_t>();
-  if (!number) return wrong_type(raw, key, "a whole number");
-  if (!*field) *field = *number;
-  return true;
+Status complain(const char* what, const std::string& text, const char* wanted) {
+  return Status(StatusCode::kInvalidArgument,
+                std::string(what) + ": '" + text + "' is not " + wanted);
 }
 
-bool fill(const Raw& raw, std::optional<bool>* field, const toml::table& table, const char* key) {
-  if (!table.contains(key)) return true;
-  const auto value = table[key].value_exact<bool>();
-  if (!value) return wrong_type(raw, key, "true or false");
-  if (!*field) *field = *value;
-  return true;
-}
-
-// One text, or a list of them.
-bool fill(const Raw& raw, std::vector<std::string>* field, const toml::table& table,
-          const char* key) {
-  if (!table.contains(key)) return true;
-  std::vector<std::string> texts;
-  if (const auto text = table[key].value_exact<std::string>()) texts.push_back(*text);
-  if (const toml::array* list = table[key].as_array()) {
-    for (const auto& each : *list) {
-      if (const auto text = each.value_exact<std::string>()) texts.push_back(*text);
-    }
-    if (texts.size() != list->size()) texts.clear();
-  }
-  if (texts.empty()) return wrong_type(raw, key, "text in quotes, or a list of such");
-  if (field->empty()) *field = texts;
-  return true;
-}
-
-bool fill_all(Raw* raw, const toml::table& table) {
-  return fill(*raw, &raw->workers_ahead, table, "workers_ahead") &&
-         fill(*raw, &raw->guest_devices, table, "guest_devices") &&
-         fill(*raw, &raw->devices, table, "devices") && fill(*raw, &raw->listen, table, "listen") &&
-         fill(*raw, &raw->driver, table, "driver") &&
-         fill(*raw, &raw->memory_default, table, "memory_default") &&
-         fill(*raw, &raw->headroom, table, "headroom") &&
-         fill(*raw, &raw->log_level, table, "log_level") &&
-         fill(*raw, &raw->worker_users, table, "worker_users") &&
-         fill(*raw, &raw->metrics, table, "metrics") &&
-         fill(*raw, &raw->server_key, table, "server_key") &&
-         fill(*raw, &raw->authorized_keys, table, "authorized_keys") &&
-         fill(*raw, &raw->require_encryption, table, "require_encryption") &&
-         fill(*raw, &raw->socket_mode, table, "socket_mode");
-}
-
-bool read_config(Raw* raw) {
-  if (raw->config.empty()) return true;
-  static constexpr const char* kKeys[] = {
-      "listen",      "driver",        "memory_default",  "headroom",          "log_level",
-      "socket_mode", "workers_ahead", "devices",         "guest_devices",     "worker_users",
-      "metrics",     "server_key",    "authorized_keys", "require_encryption"};
-  try {
-    const toml::table table = toml::parse_file(raw->config);
-    for (const auto& [key, value] : table) {
-      const bool known =
-          std::find(std::begin(kKeys), std::end(kKeys), std::string(key.str())) != std::end(kKeys);
-      if (!known) {
-        std::fprintf(stderr, "vgpud: %s: unknown key '%s'\n", raw->config.c_str(),
-                     std::string(key.str()).c_str());
-        return false;
-      }
-    }
-    return fill_all(raw, table);
-  } catch (const toml::parse_error& error) {
-    std::fprintf(stderr, "vgpud: %s: %s (line %u)\n", raw->config.c_str(),
-                 std::string(error.description()).c_str(), error.source().begin.line);
-    return false;
-  }
-}
-
-bool complain(const char* what, const std::string& text, const char* wanted) {
-  std::fprintf(stderr, "vgpud: %s: '%s' is not %s\n", what, text.c_str(), wanted);
-  return false;
-}
-
-bool interpret_metrics(const Raw& raw, DaemonOptions* options) {
-  if (raw.metrics.empty()) return true;
-  options->metrics = metrics_address(raw.metrics);
-  return !options->metrics.empty() ||
-         complain("metrics", raw.metrics, "a port, or an address like 127.0.0.1:19464");
-}
-
-bool interpret_devices(const Raw& raw, DaemonOptions* options) {
-  options->devices = raw.devices == "all" ? "" : raw.devices;
+Status interpret_counts(const ConfigFile& words, DaemonOptions* options) {
+  options->devices = words.devices == "all" ? "" : words.devices;
   if (options->devices.size() > protocol::kTextBytesMax)
-    return complain("devices", raw.devices, "a list of devices");
-  if (const auto number = raw.guest_devices) {
+    return complain("devices", words.devices, "a list of devices");
+  if (const auto number = words.guest_devices) {
     if (*number < 1 || *number > static_cast<int64_t>(protocol::kDevicesMax))
       return complain("guest-devices", std::to_string(*number), "a number from 1 to 16");
     options->guest_devices = static_cast<unsigned>(*number);
   }
-  return true;
+  if (const auto ahead = words.workers_ahead) {
+    if (*ahead < 1 || *ahead > kWorkersAheadMax)
+      return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
+    options->workers_ahead = static_cast<unsigned>(*ahead);
+  }
+  return ok_status();
 }
 
-bool interpret_users(const Raw& raw, DaemonOptions* options) {
+Status interpret_metrics(const ConfigFile& words, DaemonOptions* options) {
+  if (words.metrics.empty()) return ok_status();
+  options->metrics = metrics_address(words.metrics);
+  if (!options->metrics.empty()) return ok_status();
+  return complain("metrics", words.metrics, "a port, or an address like 127.0.0.1:19464");
+}
+
+Status interpret_users(const ConfigFile& words, DaemonOptions* options) {
   options->worker_users = WorkerUsers::by_default();
-  if (raw.worker_users.empty()) return true;
-  Result<WorkerUsers> users = WorkerUsers::parse(raw.worker_users);
+  if (words.worker_users.empty()) return ok_status();
+  Result<WorkerUsers> users = WorkerUsers::parse(words.worker_users);
   if (!users.ok())
-    return complain("worker-users", raw.worker_users, "none or a range like 60000-60999");
+    return complain("worker-users", words.worker_users, "none or a range like 60000-60999");
   if (users->any() && geteuid() != 0)
-    return complain("worker-users", raw.worker_users,
+    return complain("worker-users", words.worker_users,
                     "possible: only root's server can start workers as other users");
   options->worker_users = *users;
-  return true;
+  return ok_status();
+}
+
+Status interpret_sizes(const ConfigFile& words, DaemonOptions* options) {
+  constexpr char kWanted[] = "a size like 512M or 4G";
+  if (!words.memory_default.empty()) {
+    const auto bytes = parse_size(words.memory_default);
+    if (!bytes) return complain("memory-default", words.memory_default, kWanted);
+    options->memory_default = *bytes;
+  }
+  if (!words.headroom.empty()) {
+    const auto bytes = parse_size(words.headroom);
+    if (!bytes) return complain("headroom", words.headroom, kWanted);
+    options->headroom = *bytes;
+    options->headroom_given = true;
+  }
+  return ok_status();
 }
 
 // One socket of this host, and any number of addresses on networks.
-bool interpret_listen(const Raw& raw, DaemonOptions* options) {
-  options->listen_path.clear();
-  for (const std::string& text : raw.listen) {
+Status interpret_listen(const ConfigFile& words, DaemonOptions* options) {
+  for (const std::string& text : words.listen) {
     const Result<protocol::Address> address = protocol::parse_address(text);
     const bool network = address.ok() && address->kind == protocol::Address::Kind::kTcp;
     const bool local = address.ok() && address->kind == protocol::Address::Kind::kUnix;
@@ -191,52 +148,67 @@ bool interpret_listen(const Raw& raw, DaemonOptions* options) {
   }
   if (options->listen_path.empty()) options->listen_path = protocol::default_listen_address().path;
   options->gate_program = program_folder() + "/vgpu-gate";
-  options->server_key = raw.server_key;
-  options->authorized_keys = raw.authorized_keys;
-  options->require_encryption = raw.require_encryption.value_or(false);
-  return true;
+  options->server_key = words.server_key;
+  options->authorized_keys = words.authorized_keys;
+  options->require_encryption = words.require_encryption.value_or(false);
+  return ok_status();
 }
 
-bool interpret(const Raw& raw, DaemonOptions* options) {
-  if (!interpret_devices(raw, options) || !interpret_users(raw, options) ||
-      !interpret_metrics(raw, options) || !interpret_listen(raw, options)) {
-    return false;
-  }
-  if (const auto ahead = raw.workers_ahead) {
-    if (*ahead < 1 || *ahead > kWorkersAheadMax) {
-      return complain("workers-ahead", std::to_string(*ahead), "a number from 1 to 64");
-    }
-    options->workers_ahead = static_cast<unsigned>(*ahead);
-  }
-  if (!raw.driver.empty()) options->driver = raw.driver;
+Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
+  if (!words.driver.empty()) options->driver = words.driver;
   const bool named = options->driver == "auto" || options->driver == "nvidia" ||
                      options->driver == "soft" || options->driver.front() == '/';
   if (!named) return complain("driver", options->driver, "auto, nvidia, soft or an absolute path");
-  if (!raw.memory_default.empty()) {
-    const auto bytes = parse_size(raw.memory_default);
-    if (!bytes) return complain("memory-default", raw.memory_default, "a size like 512M or 4G");
-    options->memory_default = *bytes;
-  }
-  if (!raw.headroom.empty()) {
-    const auto bytes = parse_size(raw.headroom);
-    if (!bytes) return complain("headroom", raw.headroom, "a size like 512M or 4G");
-    options->headroom = *bytes;
-    options->headroom_given = true;
-  }
-  if (!raw.socket_mode.empty()) {
+  if (!words.socket_mode.empty()) {
     char* end = nullptr;
-    options->socket_mode = static_cast<unsigned>(std::strtoul(raw.socket_mode.c_str(), &end, 8));
-    if (*end != '\0' || options->socket_mode > 0777) {
-      return complain("socket_mode", raw.socket_mode, "a mode like 0660");
-    }
+    options->socket_mode = static_cast<unsigned>(std::strtoul(words.socket_mode.c_str(), &end, 8));
+    if (*end != '\0' || options->socket_mode > 0777)
+      return complain("socket_mode", words.socket_mode, "a mode like 0660");
   }
-  if (!raw.log_level.empty()) options->log_level = raw.log_level;
+  if (!words.log_level.empty()) options->log_level = words.log_level;
   Level level;
-  if (!parse_level(options->log_level, &level)) {
+  if (!parse_level(options->log_level, &level))
     return complain("log-level", options->log_level, "debug, info, warn, error or off");
+  return ok_status();
+}
+
+Result<DaemonOptions> interpret(const Raw& raw) {
+  Result<ConfigFile> words = merged(raw);
+  if (!words.ok()) return words.status();
+  DaemonOptions options;
+  VGPU_RETURN_IF_ERROR(interpret_counts(*words, &options));
+  VGPU_RETURN_IF_ERROR(interpret_users(*words, &options));
+  VGPU_RETURN_IF_ERROR(interpret_metrics(*words, &options));
+  VGPU_RETURN_IF_ERROR(interpret_sizes(*words, &options));
+  VGPU_RETURN_IF_ERROR(interpret_listen(*words, &options));
+  VGPU_RETURN_IF_ERROR(interpret_words(*words, &options));
+  options.policy = std::move(words->policy);
+  options.worker_program = program_folder() + "/vgpu-worker";
+  return options;
+}
+
+// Says what a configuration means, for --check-config.
+void describe(const Raw& raw, const DaemonOptions& options) {
+  const Policy& policy = options.policy;
+  std::printf("%s: good\n", raw.config.empty() ? "command line" : raw.config.c_str());
+  for (const auto& [name, profile] : policy.profiles()) {
+    std::printf("  profile %s: %s, weight %u, cap %g %%, priority %s\n", name.c_str(),
+                profile.exclusive           ? "whole devices"
+                : profile.memory_bytes == 0 ? "default memory"
+                                            : size_text(profile.memory_bytes).c_str(),
+                profile.share.weight, profile.share.cap_permille / 10.0,
+                priority_name(profile.share.priority));
   }
-  options->worker_program = program_folder() + "/vgpu-worker";
-  return true;
+  if (!policy.divides()) std::printf("  no tenants: one for everybody who may connect\n");
+  for (const Tenant& tenant : policy.tenants()) {
+    if (!policy.divides()) break;
+    std::printf(
+        "  tenant %s: %zu users, %zu groups%s, profile %s, %s in all, %s guests\n",
+        tenant.name.c_str(), tenant.uids.size(), tenant.gids.size(),
+        tenant.token.empty() ? "" : ", by token", tenant.profiles.front().c_str(),
+        tenant.memory_bytes == 0 ? "any memory" : size_text(tenant.memory_bytes).c_str(),
+        tenant.guests_max == 0 ? "any number of" : std::to_string(tenant.guests_max).c_str());
+  }
 }
 
 }  // namespace
@@ -246,60 +218,70 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   CLI::App app(kAbout, "vgpud");
   app.footer(kExamples);
   app.set_version_flag("--version", kServerVersion);
-  app.add_option("--listen", raw.listen,
+  app.add_option("--listen", raw.words.listen,
                  "Address to listen at: unix:/absolute/path, and any number of tcp://ADDRESS:PORT "
                  "for remote guests (docs/network.md); give it once for each")
       ->allow_extra_args(false);
-  app.add_option("--server-key", raw.server_key,
+  app.add_option("--server-key", raw.words.server_key,
                  "This server's key, for tcp:// (default: server.key in ~/.config/vgpu or "
                  "/etc/vgpu; vgpu key create --server)");
-  app.add_option("--authorized-keys", raw.authorized_keys,
+  app.add_option("--authorized-keys", raw.words.authorized_keys,
                  "Which keys of guests are admitted over tcp://, and as which tenant (default: "
                  "authorized_keys beside it; vgpu key authorize)");
   app.add_flag_callback(
-      "--require-encryption", [&raw] { raw.require_encryption = true; },
+      "--require-encryption", [&raw] { raw.words.require_encryption = true; },
       "Refuse remote guests whose data connection is not encrypted");
-  app.add_option("--driver", raw.driver,
+  app.add_option("--driver", raw.words.driver,
                  "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
                  "path of a libcuda.so.1");
-  app.add_option("--devices", raw.devices,
+  app.add_option("--devices", raw.words.devices,
                  "Which of the driver's devices are shared, as CUDA_VISIBLE_DEVICES would list "
                  "them: 0,2 or GPU-uuid,... (default: all)");
   app.add_option(
-      "--guest-devices", raw.guest_devices,
+      "--guest-devices", raw.words.guest_devices,
       "How many devices a guest gets that names none (VGPU_DEVICES): those with the most "
       "memory left, 1 to 16 (default: all)");
   app.add_option("--config", raw.config, "Configuration file (TOML); the command line wins")
       ->check(CLI::ExistingFile);
-  app.add_option("--memory-default", raw.memory_default,
+  app.add_flag("--check-config", raw.check,
+               "Say what the configuration means, or what is wrong with it, and end");
+  app.add_option("--memory-default", raw.words.memory_default,
                  "Device memory of a guest that names none, on each device: 512M, 4G (default: a "
                  "quarter)");
-  app.add_option("--headroom", raw.headroom,
+  app.add_option("--headroom", raw.words.headroom,
                  "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
-  app.add_option("--workers-ahead", raw.workers_ahead,
+  app.add_option("--workers-ahead", raw.words.workers_ahead,
                  "Workers kept ready for the next guests, 1 to 64 (default: 2)");
   app.add_option(
-      "--worker-users", raw.worker_users,
+      "--worker-users", raw.words.worker_users,
       "Numbers of users that workers run as, each as its own: 60000-60999, or none to run them "
       "as the server's (default: a range that systems leave unused for root, else none)");
-  app.add_option("--socket-mode", raw.socket_mode,
-                 "Who may connect, as an octal mode of the socket (default: 0600)");
-  app.add_option("--metrics", raw.metrics,
+  app.add_option("--metrics", raw.words.metrics,
                  "Serve figures for Prometheus at http://ADDRESS:PORT/metrics; a port alone means "
                  "loopback (default: not at all)");
-  app.add_option("--log-level", raw.log_level, "debug, info, warn, error or off (default: info)");
+  app.add_option("--socket-mode", raw.words.socket_mode,
+                 "Who may connect, as an octal mode of the socket (default: 0600)");
+  app.add_option("--log-level", raw.words.log_level,
+                 "debug, info, warn, error or off (default: info)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     *exit_code = app.exit(error);
     return std::nullopt;
   }
-  DaemonOptions options;
-  if (!read_config(&raw) || !interpret(raw, &options)) {
+  Result<DaemonOptions> options = interpret(raw);
+  if (!options.ok()) {
+    std::fprintf(stderr, "vgpud: %s\n", options.status().text().c_str());
     *exit_code = 2;
     return std::nullopt;
   }
-  return options;
+  if (raw.check) {
+    describe(raw, *options);
+    *exit_code = 0;
+    return std::nullopt;
+  }
+  options->read_again = [raw] { return interpret(raw); };
+  return std::move(options).value();
 }
 
 }  // namespace vgpu::server

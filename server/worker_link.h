@@ -17,6 +17,7 @@
 #include "protocol/session/figures.h"
 #include "protocol/transport/control_socket.h"
 #include "scheduler/share.h"
+#include "server/policy.h"
 
 namespace vgpu::server {
 
@@ -54,6 +55,18 @@ struct WorkerGrants {
   uint64_t bytes[protocol::kDevicesMax] = {};
 };
 
+// Under which terms a guest was let in. The worker enforces the limits; the rest it keeps for the
+// next vgpud.
+struct GuestRecord {
+  GuestAsk ask;  // what it asked for
+  GuestAsk set;  // what an operator has set since
+  protocol::GuestLimits limits;
+  uint32_t exclusive = 0;  // it has whole devices
+  uint32_t reserved = 0;
+  char tenant[kPolicyNameBytesMax + 1] = {};
+  char profile[kPolicyNameBytesMax + 1] = {};
+};
+
 // vgpud -> worker: a guest for it. Descriptor: the guest's connection. The Hello's bytes follow.
 struct WorkerAssign {
   uint64_t magic = kWorkerMagic;
@@ -62,6 +75,7 @@ struct WorkerAssign {
   scheduler::Share share;
   int32_t guest_pid = 0;
   uint32_t guest_uid = 0;  // whose guest it is: sessions of one user may share memory
+  GuestRecord record;
 };
 
 // worker -> a restarted vgpud that knocked at its door. Descriptor: the page of WorkerPage.
@@ -75,14 +89,16 @@ struct WorkerAdopt {
   uint32_t guest_uid = 0;
   char executable[128] = {};
   char label[64] = {};
-  char tenant[64] = {};  // these two: of a remote guest
-  char remote[64] = {};
+  char remote[64] = {};  // where a remote guest is
+  GuestRecord record;
 };
 
 enum class PeerMessageKind : uint32_t {
   kAsk = 1,  // worker -> vgpud: a connection to the worker of `session`
   kAnswer,   // back: with a descriptor when there is one of the same user
   kCall,     // vgpud -> the worker of `session`. Descriptor: the other end
+  kOrder,    // vgpud -> worker: WorkerOrder
+  kObeyed,   // back: WorkerObeyed
 };
 
 // Between vgpud and workers that serve. The secret is for the worker that is called.
@@ -93,6 +109,25 @@ struct PeerMessage {
   uint64_t request = 0;  // of the asking worker's choice
   uint64_t session = 0;
   uint64_t secret_low = 0, secret_high = 0;
+};
+
+// What a guest may have from now on. Less memory than it uses takes nothing away: it gets no more.
+struct WorkerOrder {
+  uint64_t magic = kWorkerMagic;
+  PeerMessageKind kind = PeerMessageKind::kOrder;
+  uint32_t number = 0;  // of vgpud's choice
+  WorkerGrants grants;
+  scheduler::Share share;
+  GuestAsk set;  // for the next vgpud, as in GuestRecord
+};
+
+// The order holds now. What the worker had of each device at that moment can only fall where it is
+// more than the grant.
+struct WorkerObeyed {
+  uint64_t magic = kWorkerMagic;
+  PeerMessageKind kind = PeerMessageKind::kObeyed;
+  uint32_t number = 0;
+  uint64_t used_bytes[protocol::kDevicesMax] = {};
 };
 
 // Shared page: the worker writes, vgpud reads for what it shows. Figures only, relaxed; nothing is

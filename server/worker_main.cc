@@ -116,8 +116,9 @@ Result<Guest> wait_for_guest(int control) {
 }
 
 void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Guest& guest,
-                    Page* page, int connection, WorkerPeers* peers) {
+                    Page* page, int connection, WorkerPeers* peers, Steering* steering) {
   Liveness liveness;
+  liveness.steering = steering;
   liveness.peers = peers;
   liveness.connection = connection;
   liveness.control = std::move(control);
@@ -130,9 +131,9 @@ void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Gu
   liveness.adopt.share = guest.assign.share;
   liveness.adopt.guest_pid = guest.assign.guest_pid;
   liveness.adopt.guest_uid = guest.assign.guest_uid;
+  liveness.adopt.record = guest.assign.record;
   set_text(liveness.adopt.executable, guest.hello.executable);
   set_text(liveness.adopt.label, guest.hello.label);
-  set_text(liveness.adopt.tenant, guest.hello.tenant);
   set_text(liveness.adopt.remote, guest.hello.remote);
   if (guest.assign.guest_pid > 0) {
     Result<UniqueFd> pidfd = protocol::open_pidfd(guest.assign.guest_pid);
@@ -222,16 +223,22 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
       make_reply(&*devices, guest->hello, guest->assign.session, driver_kind_name(driver->kind));
   if ((guest->hello.flags & protocol::kHelloRemote) == 0)
     reply.host_range = claim_host_range(guest->hello, reply.device_range);
+  reply.limits = guest->assign.record.limits;
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
       protocol::answer_hello(std::move(guest->connection), reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
+  static Steering steering;
   start_watching(std::move(door), server_user, std::move(control), *guest, &*page, connection,
-                 &peers);
+                 &peers, &steering);
   // From here on the process just ends: threads of the session may still wait for the device.
-  _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(),
-                              page->page()->used_bytes, &peers, &peers.shares())));
+  ServeOptions serving;
+  serving.page = page->page();
+  serving.peers = &peers;
+  serving.shares = &peers.shares();
+  serving.steering = &steering;
+  _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(), serving)));
 }
 
 int run(int argc, char** argv) {

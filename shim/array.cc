@@ -56,6 +56,7 @@ CUresult create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
   array.context = context;
   if (CUresult r = shape_of(*descriptor, 0, *session, *context, &array.shape); r != CUDA_SUCCESS)
     return r;
+  if (session->full()) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t id = session->arrays().insert(array);
   if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = ask_worker(*session, context, id, array.shape, 0);
@@ -148,6 +149,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRI
       r != CUDA_SUCCESS) {
     return r;
   }
+  if (session->full()) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t id = session->arrays().insert_mipmapped(array);
   if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = ask_worker(*session, context, id, array.shape, array.shape.levels);

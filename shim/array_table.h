@@ -65,6 +65,11 @@ class ArrayTable {
 
   void forget(const Context* context);
   // Memory of a device that arrays take.
+  // How many there are, levels included.
+  uint64_t count() const {
+    std::lock_guard lock(mutex_);
+    return arrays_.size() + mipmapped_.size();
+  }
   uint64_t bytes(CUdevice device) const {
     return bytes_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
   }

@@ -98,7 +98,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice number) {
   const protocol::DeviceSnapshot* device;
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *bytes = device->memory_bytes;
+  *bytes = Process::session()->guest_device(number).memory().total();
   return CUDA_SUCCESS;
 }
 

@@ -107,6 +107,8 @@ CUresult cuEventCreate(CUevent* handle, unsigned int flags) {
   uint64_t id;
   {
     std::unique_lock lock(session->objects);
+    if (session->full(protocol::GuestLimit::kEvents, session->events.size())) [[unlikely]]
+      return CUDA_ERROR_OUT_OF_MEMORY;
     id = session->events.insert(context, flags);
     if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   }

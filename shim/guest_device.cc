@@ -167,10 +167,26 @@ void GuestDevice::unshare(uint64_t id) {
   session_.post(nullptr, Op::kMemUnshare, args);
 }
 
+void GuestDevice::refused() {
+  wire::MemRefusedArgs args;
+  args.device = number_;
+  session_.post(nullptr, Op::kMemRefused, args);
+}
+
 bool GuestDevice::idle() {
   const uint64_t submitted = session_.progress().submitted.load(std::memory_order_relaxed);
   return submitted <= session_.progress().completed.load(std::memory_order_relaxed) ||
          submitted <= retired();
+}
+
+uint64_t GuestDevice::quota(uint64_t granted) {
+  const uint64_t changed = session_.channel().semaphores().quota(number_);
+  return changed != 0 ? changed : granted;
+}
+
+uint64_t GuestDevice::used_beside() {
+  const auto device = static_cast<CUdevice>(number_);
+  return session_.arrays().bytes(device) + session_.virtual_memory().created(device);
 }
 
 uint64_t GuestDevice::fence() {

@@ -45,7 +45,10 @@ class GuestDevice final : private MemoryPort {
   CUresult release(uint64_t address, bool waits) override;
   void finish_releases() override;
   void unshare(uint64_t id) override;
+  void refused() override;
   bool idle() override;
+  uint64_t quota(uint64_t granted) override;
+  uint64_t used_beside() override;
   uint64_t fence() override;
   uint64_t retired() override;
   bool wait_retired(uint64_t number) override;

@@ -109,6 +109,8 @@ CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle bytes) {
   wire::EventOpenArgs args;
   {
     std::unique_lock lock(session->objects);
+    if (session->full(protocol::GuestLimit::kEvents, session->events.size()))
+      return CUDA_ERROR_OUT_OF_MEMORY;
     args.event = session->events.insert(context, unsigned{CU_EVENT_DISABLE_TIMING});
     if (args.event == 0) return CUDA_ERROR_OUT_OF_MEMORY;
     Event* event = session->events.find(args.event);

@@ -91,6 +91,9 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
 
 uint64_t insert_module(Session& session, Context* context) {
   std::unique_lock lock(session.objects);
+  if (session.full(protocol::GuestLimit::kModules,
+                   session.modules.size() + session.libraries.size()))
+    return 0;
   const uint64_t id = context != nullptr ? session.modules.insert() : session.libraries.insert();
   if (id == 0) return 0;
   Module* module = context != nullptr ? session.modules.find(id) : session.libraries.find(id);

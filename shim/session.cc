@@ -52,9 +52,10 @@ CUresult Session::make_ready(Context* primary) {
 CUresult Session::lost() const {
   if (ended_.load(std::memory_order_relaxed)) return CUDA_ERROR_DEINITIALIZED;
   if (channel_->usable()) return CUDA_ERROR_INVALID_HANDLE;  // destroyed meanwhile: all_there
-  if (!channel_->dead()) {
-    const auto error =
-        static_cast<CUresult>(const_cast<Session*>(this)->channel_->semaphores().session_error());
+  // Why the worker ended the session is still to be read when it is gone itself.
+  const protocol::SemaphoreReader& page = const_cast<Session*>(this)->channel_->semaphores();
+  if (!channel_->dead() || page.state() == protocol::SessionState::kFailed) {
+    const auto error = static_cast<CUresult>(page.session_error());
     if (error != CUDA_SUCCESS) return error;
   }
   return CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -210,6 +210,21 @@ class Session {
   // Work that may touch memory freed before the record of this number is past.
   uint64_t retired() { return channel_->semaphores().value(protocol::Semaphore::kFreeRetired); }
 
+  // Under `objects`: whether the guest has as many of this kind as it may have, or of all. The
+  // bound of all is looked at where a profile has one: without, those of the kinds are lower
+  // together.
+  bool full(protocol::GuestLimit kind, uint64_t have) const {
+    constexpr auto kAll = protocol::GuestLimit::kHandles;
+    const uint64_t most = hello_.limits.of(kAll);
+    if (have >= hello_.limits.of(kind)) return true;
+    return most != protocol::GuestLimits().of(kAll) && handles() >= most;
+  }
+  // The same for what has no bound of its own, without the lock.
+  bool full() {
+    std::lock_guard lock(objects);
+    return full(protocol::GuestLimit::kHandles, 0);
+  }
+
   // Handles. `objects` guards insert and remove, and the maps inside modules.
   SpinMutex objects;
   SlotMap<Stream, kStreamTag, Removed::kStays> streams;
@@ -221,6 +236,11 @@ class Session {
   std::atomic<uint64_t> next_upload{1};
 
  private:
+  // Everything with a handle that the worker keeps for this guest. Under `objects`.
+  uint64_t handles() const {
+    return streams.size() + events.size() + modules.size() + libraries.size() + arrays_.count() +
+           virtual_memory_.count();
+  }
   std::deque<GuestDevice> make_devices();
 
   const protocol::HelloReply hello_;

@@ -53,6 +53,8 @@ CUresult create_stream(Session& session, Context* context, uint32_t flags, int p
   uint64_t id;
   {
     std::unique_lock lock(session.objects);
+    if (session.full(protocol::GuestLimit::kStreams, session.streams.size())) [[unlikely]]
+      return CUDA_ERROR_OUT_OF_MEMORY;
     id = session.streams.insert(context, flags, priority, session.contexts().next_unique_id(),
                                 per_thread);
     if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -88,6 +88,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   if (bytes > session->guest_device(device).memory().total()) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto types = static_cast<uint64_t>(prop->requestedHandleTypes);
   wire::PhysicalCreateArgs args;
+  if (session->full()) return CUDA_ERROR_OUT_OF_MEMORY;
   args.handle = session->virtual_memory().add(bytes, types, device);
   args.bytes = bytes;
   args.shares = types != 0;
@@ -245,6 +246,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   if (CUresult r = fetched.fetch(*session, name, shim::kSharedPhysical); r != CUDA_SUCCESS)
     return r;
   wire::PhysicalImportArgs args;
+  if (session->full()) return CUDA_ERROR_OUT_OF_MEMORY;
   args.handle = session->virtual_memory().add(fetched.bytes(), type, fetched.device());
   args.number = fetched.number();
   if (args.handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;

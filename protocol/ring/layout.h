@@ -99,6 +99,9 @@ struct SemaphorePage {
   // Bytes ever backed for this guest, of each of its devices; release by the worker, acquire by the
   // guest; never falls.
   alignas(kCacheLineBytes) std::atomic<uint64_t> backed_credit[kDevicesMax];
+  // What the guest may have of each of its devices since that was changed; 0: as the answer to
+  // hello says.
+  alignas(kCacheLineBytes) std::atomic<uint64_t> quota[kDevicesMax];
 };
 
 // A function that the guest has named and shall run now.
@@ -130,6 +133,7 @@ static_assert(offsetof(SemaphorePage, slab_retired) == 64 &&
 static_assert(offsetof(SemaphorePage, waiters) == 320 && offsetof(SemaphorePage, sticky) == 384);
 static_assert(offsetof(SemaphorePage, held) == 640 &&
               offsetof(SemaphorePage, backed_credit) == 896);
+static_assert(offsetof(SemaphorePage, quota) == 1024);
 static_assert(sizeof(SemaphorePage) <= kPageBytes);
 static_assert(sizeof(HostCallEntry) == 16 && offsetof(HostCallPage, finished) == 64);
 static_assert(offsetof(HostCallPage, guest_sleep) == 128 && offsetof(HostCallPage, entries) == 256);

@@ -34,6 +34,11 @@ class SemaphoreWriter {
   void raise(Semaphore which, uint64_t value);
   // The same for the credit of one of the guest's devices.
   void raise_credit(uint32_t device, uint64_t bytes);
+  // The guest may have so much of a device from now on. Any thread.
+  void set_quota(uint32_t device, uint64_t bytes) {
+    // relaxed: a number by itself; the worker enforces it.
+    if (device < kDevicesMax) page_->quota[device].store(bytes, std::memory_order_relaxed);
+  }
   // Ends the session with `result` for every call of the guest, and wakes all waiters.
   void set_state(SessionState state, int32_t result);
   // Puts a sticky error on a context slot; the first one stays. Wakes all waiters.
@@ -68,6 +73,10 @@ class SemaphoreReader {
   // Bytes of a device's memory ever backed; 0 for a device that cannot be.
   uint64_t credit(uint32_t device) const {
     return device < kDevicesMax ? page_->backed_credit[device].load(std::memory_order_acquire) : 0;
+  }
+  // What may be had of a device since that was changed; 0: it never was.
+  uint64_t quota(uint32_t device) const {
+    return device < kDevicesMax ? page_->quota[device].load(std::memory_order_relaxed) : 0;
   }
   SessionState state() const {
     return static_cast<SessionState>(page_->session_state.load(std::memory_order_acquire));

@@ -98,6 +98,13 @@ Result<Message> decode_hello(const fb::Hello& table) {
       !take_text(table.remote(), kNameBytesMax, &hello.remote)) {
     return malformed("tenant");
   }
+  if (!take_text(table.profile(), kNameBytesMax, &hello.profile) ||
+      !take_text(table.token(), kNameBytesMax, &hello.token)) {
+    return malformed("profile or token");
+  }
+  hello.weight = table.weight();
+  hello.cap_permille = table.cap_permille();
+  hello.priority = table.priority();
   if (size_of(table.device_ranges()) > kRangesMax || !aligned(table.device_ranges())) {
     return malformed("number of address ranges");
   }
@@ -139,6 +146,9 @@ Result<Message> decode_hello_reply(const fb::HelloReply& table) {
     return malformed("address range");
   }
   if (reply.memory_bytes == 0) return malformed("memory grant");
+  if (size_of(table.limits()) != kGuestLimits || !aligned(table.limits()))
+    return malformed("limits");
+  std::copy_n(table.limits()->begin(), kGuestLimits, reply.limits.values.begin());
   const size_t devices = size_of(table.devices());
   if (devices == 0 || devices > kDevicesMax) return malformed("number of devices");
   reply.devices.resize(devices);

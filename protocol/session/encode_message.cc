@@ -2,23 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "protocol/session/messages.h"
-#include "protocol/session/tables.h"
+#include "protocol/session/encode_message.h"
 
 namespace vgpu::protocol {
 namespace {
-
-using Builder = flatbuffers::FlatBufferBuilder;
-
-struct Encoded {
-  fb::Body type;
-  flatbuffers::Offset<void> table;
-};
-
-flatbuffers::Offset<flatbuffers::String> text(Builder& to, const std::string& from,
-                                              size_t bytes_max = kNameBytesMax) {
-  return put_text(to, from, bytes_max);
-}
 
 flatbuffers::Offset<fb::Hello> encode_hello(Builder& to, const Hello& hello) {
   const auto executable = text(to, hello.executable);
@@ -28,13 +15,16 @@ flatbuffers::Offset<fb::Hello> encode_hello(Builder& to, const Hello& hello) {
   const auto visible = text(to, hello.visible_devices, kTextBytesMax);
   const auto tenant = text(to, hello.tenant);
   const auto remote = text(to, hello.remote);
+  const auto profile = text(to, hello.profile);
+  const auto token = text(to, hello.token);
   std::vector<fb::Range> ranges;
   for (const AddressRange& range : hello.device_ranges)
     ranges.emplace_back(range.base, range.bytes);
   const auto range_table = to.CreateVectorOfStructs(ranges);
   return fb::CreateHello(to, hello.magic, hello.protocol_version, hello.wire_hash, hello.pid,
                          executable, label, hello.memory_bytes, range_table, hello.flags, version,
-                         devices, visible, tenant, remote);
+                         devices, visible, tenant, remote, profile, token, hello.weight,
+                         hello.cap_permille, hello.priority);
 }
 
 Encoded encode(Builder& to, const Hello& hello) {
@@ -57,13 +47,14 @@ flatbuffers::Offset<fb::HelloReply> encode_hello_reply(Builder& to, const HelloR
   const auto device_table = to.CreateVector(devices);
   const auto version = text(to, reply.server_version);
   const auto driver = text(to, reply.driver, kTextBytesMax);
+  const auto limits = to.CreateVector(reply.limits.values.data(), reply.limits.values.size());
   const fb::Range range(reply.device_range.base, reply.device_range.bytes);
   const fb::Range host(reply.host_range.base, reply.host_range.bytes);
   return fb::CreateHelloReply(to, reply.protocol_version, reply.wire_hash, version, driver,
                               reply.driver_version, reply.session, reply.server_pid,
                               reply.memory_bytes, device_table, &range,
                               static_cast<uint8_t>(reply.allocator), reply.sizes.ring_bytes,
-                              reply.sizes.up_bytes, reply.sizes.down_bytes, &host);
+                              reply.sizes.up_bytes, reply.sizes.down_bytes, &host, limits);
 }
 
 Encoded encode(Builder& to, const HelloReply& reply) {

@@ -10,9 +10,10 @@
 namespace vgpu::protocol {
 
 const char* message_name(const Message& message) {
-  static constexpr const char* kNames[] = {"Hello",       "HelloReply",  "Refusal",   "InfoRequest",
-                                           "InfoReply",   "StopRequest", "StopReply", "NetAttach",
-                                           "NetAttached", "NetBeat",     "NetDetach", "NetEnded"};
+  static constexpr const char* kNames[] = {
+      "Hello",         "HelloReply",  "Refusal",      "InfoRequest", "InfoReply", "StopRequest",
+      "StopReply",     "NetAttach",   "NetAttached",  "NetBeat",     "NetDetach", "NetEnded",
+      "GuestsRequest", "GuestsReply", "SteerRequest", "SteerReply"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
@@ -56,6 +57,14 @@ Result<Message> decode_message(std::span<const uint8_t> bytes) {
       return Message(NetDetach{message->body_as_NetDetach()->session()});
     case fb::Body::NetEnded:
       return decode_net_ended(*message->body_as_NetEnded());
+    case fb::Body::GuestsRequest:
+      return Message(GuestsRequest{message->body_as_GuestsRequest()->after()});
+    case fb::Body::GuestsReply:
+      return decode_guests_reply(*message->body_as_GuestsReply());
+    case fb::Body::SteerRequest:
+      return decode_steer_request(*message->body_as_SteerRequest());
+    case fb::Body::SteerReply:
+      return decode_steer_reply(*message->body_as_SteerReply());
     case fb::Body::FiguresRequest:  // asked for by itself: figures.h
     case fb::Body::FiguresReply:
     case fb::Body::NONE:

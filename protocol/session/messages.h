@@ -12,8 +12,10 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "protocol/guest_limits.h"
 #include "protocol/limits.h"
 #include "protocol/ring/layout.h"
+#include "protocol/session/admin_messages.h"
 
 namespace vgpu::protocol {
 
@@ -71,6 +73,11 @@ struct Hello {
   std::string devices;          // of the server's, as VGPU_DEVICES says; empty: as the server likes
   std::string visible_devices;  // of these, as CUDA_VISIBLE_DEVICES says
   std::string tenant, remote;   // said by the server's gate of a remote guest; see control.fbs
+  std::string profile;          // of the server's; empty: the default one
+  std::string token;            // of the tenant; vgpud takes it out before it hands a hello on
+  uint32_t weight = 0;          // 0 here and below: as the profile says
+  uint32_t cap_permille = 0;
+  uint32_t priority = 0;  // 1 + scheduler::PriorityClass
 };
 
 // What is said of each pair of a guest's devices: whether the one can access the other's memory,
@@ -102,6 +109,7 @@ struct HelloReply {
   AllocatorMode allocator = AllocatorMode::kReserved;
   ChannelSizes sizes;
   AddressRange host_range;  // where cuMemHostAlloc puts memory, on both sides; bytes 0: nowhere
+  GuestLimits limits;       // of what the guest may hold
 };
 
 struct Refusal {
@@ -195,7 +203,8 @@ struct NetEnded {
 };
 
 using Message = std::variant<Hello, HelloReply, Refusal, InfoRequest, InfoReply, StopRequest,
-                             StopReply, NetAttach, NetAttached, NetBeat, NetDetach, NetEnded>;
+                             StopReply, NetAttach, NetAttached, NetBeat, NetDetach, NetEnded,
+                             GuestsRequest, GuestsReply, SteerRequest, SteerReply>;
 
 // What a message is called in logs.
 const char* message_name(const Message& message);

@@ -126,6 +126,19 @@ Result<PeerCredentials> peer_credentials(int socket) {
   return PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
 }
 
+std::vector<gid_t> peer_groups(int socket, const PeerCredentials& peer) {
+  std::vector<gid_t> groups(64);
+  int failed = 0;
+  do {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    failed = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes);
+    if (failed != 0 && errno != ERANGE) bytes = 0;
+    groups.resize(bytes / sizeof(gid_t));  // too short: as many as there are
+  } while (failed != 0 && !groups.empty());
+  groups.push_back(peer.gid);
+  return groups;
+}
+
 Result<UniqueFd> open_pidfd(pid_t pid) {
   const long fd = ::syscall(SYS_pidfd_open, pid, 0);  // NOLINT(google-runtime-int)
   if (fd < 0) return Status::from_errno(errno, "pidfd_open");

@@ -40,6 +40,8 @@ struct PeerCredentials {
   gid_t gid = 0;
 };
 Result<PeerCredentials> peer_credentials(int socket);
+// All its groups, as far as the kernel says.
+std::vector<gid_t> peer_groups(int socket, const PeerCredentials& peer);
 
 // A descriptor that polls readable when process `pid` ends. The peer's socket stays the proof of
 // identity: pids are used again.

@@ -19,7 +19,10 @@ DeviceMemory::DeviceMemory(MemoryPort& port, const Options& options)
 
 CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > options_.grant) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t quota = total();
+  if (bytes > quota) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (quota < options_.grant && over_lowered_quota(bytes)) [[unlikely]]
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (options_.mode == MemoryMode::kForwarded)
     return allocate_forwarded(bytes, context, pooled, address);
   const bool small = bytes < kChunkBytes;
@@ -45,6 +48,16 @@ CUresult DeviceMemory::allocate(uint64_t bytes, uint64_t context, bool pooled, u
   return CUDA_SUCCESS;
 }
 
+// What was backed before an operator lowered the quota is still there to be used; it must not be
+// where that would be more than the quota.
+bool DeviceMemory::over_lowered_quota(uint64_t bytes) {
+  const uint64_t beside = port_.used_beside();
+  std::unique_lock lock(mutex_);
+  const uint64_t used = used_ + beside, quota = total();
+  const uint64_t size = round_up(bytes, bytes < kChunkBytes ? kUnitBytes : kChunkBytes);
+  return used > quota || size > quota - used;
+}
+
 CUresult DeviceMemory::free(uint64_t address, bool waits) {
   std::unique_lock lock(mutex_);
   const BlockIndex index = index_.find(address);
@@ -64,6 +77,12 @@ CUresult DeviceMemory::free(uint64_t address, bool waits) {
   if (pool_[index].shared) [[unlikely]]
     return free_shared(index);
   retire_live(index);
+  // Others are to have what was taken from the quota.
+  const uint64_t quota = total();
+  if (quota < options_.grant && mapped_ > quota) [[unlikely]] {
+    lock.unlock();
+    give_back_free();
+  }
   return CUDA_SUCCESS;
 }
 

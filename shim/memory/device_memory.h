@@ -45,8 +45,14 @@ class MemoryPort {
   virtual void finish_releases() = 0;
   // The allocation of this id, which share() has marked, is about to be freed; does not wait.
   virtual void unshare(uint64_t id) = 0;
+  // The caller gets no memory; does not wait.
+  virtual void refused() {}
   // Nothing was submitted since all work was last known to be past.
   virtual bool idle() = 0;
+  // What may be had of the device now; `granted`: when the session began.
+  virtual uint64_t quota(uint64_t granted) { return granted; }
+  // What is counted against that beside this allocator.
+  virtual uint64_t used_beside() { return 0; }
   // Number that retired() reaches when all work submitted so far is past; does not wait.
   virtual uint64_t fence() = 0;
   virtual uint64_t retired() = 0;
@@ -80,7 +86,7 @@ class DeviceMemory {
 
   // As cuMemAlloc: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY when nothing fits.
   CUresult allocate(uint64_t bytes, uint64_t context, uint64_t* address) {
-    return allocate(bytes, context, false, address);
+    return counted(allocate(bytes, context, false, address));
   }
   // As cuMemFree: INVALID_VALUE unless `address` is where a live allocation begins. Never waits in
   // modes A and B; in mode C for the driver's cuMemFree, unless `waits` is false.
@@ -96,7 +102,7 @@ class DeviceMemory {
   bool can_share(uint64_t address);
   // Blocks of memory pools: no context's, and unknown to free().
   CUresult allocate_pooled(uint64_t bytes, uint64_t* address) {
-    return allocate(bytes, 0, true, address);
+    return counted(allocate(bytes, 0, true, address));
   }
   // `past`: no work uses the block any more.
   CUresult free_pooled(uint64_t address, bool past);
@@ -118,11 +124,23 @@ class DeviceMemory {
   void add_foreign(uint64_t address, uint64_t bytes, uint64_t context);
   void remove_foreign(uint64_t address);
 
-  uint64_t total() const { return options_.grant; }
+  // What this guest may have now; an operator may change that.
+  uint64_t total() const { return port_.quota(options_.grant); }
   uint64_t used();
 
  private:
   CUresult allocate(uint64_t bytes, uint64_t context, bool pooled, uint64_t* address);
+  CUresult counted(CUresult result) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) [[unlikely]]
+      port_.refused();
+    return result;
+  }
+  bool over_lowered_quota(uint64_t bytes);
+  // What the quota has beyond what is backed.
+  uint64_t unmapped() const {
+    const uint64_t quota = total();
+    return quota - (mapped_ < quota ? mapped_ : quota);
+  }
   BlockIndex find_pooled(uint64_t address);
   struct Batch {  // blocks freed together, oldest first
     BlockIndex head = kNoBlock, tail = kNoBlock;

@@ -154,7 +154,7 @@ DeviceMemory::Step DeviceMemory::make_room(uint64_t bytes) {
   const Step grown = options_.mode == MemoryMode::kMapped ? grow_mapped(bytes) : grow_lent(bytes);
   if (grown != Step::kExhausted) return grown;
   // Free memory in pieces: its backing is used elsewhere.
-  const uint64_t left = options_.grant - mapped_;
+  const uint64_t left = unmapped();
   const uint64_t missing = bytes > left ? bytes - left : bytes;
   if (large_free_.bytes() >= missing && give_back(missing)) return Step::kRetry;
   if (!pending_.empty()) return wait_for_pending() ? Step::kRetry : Step::kExhausted;
@@ -180,7 +180,7 @@ DeviceMemory::Step DeviceMemory::grow_mapped(uint64_t bytes) {
   const bool at_frontier = missing <= options_.base + options_.bytes - frontier_;
   const uint64_t hole = at_frontier ? 0 : find_hole(bytes);
   if (!at_frontier) missing = bytes;
-  if (missing > options_.grant - mapped_ || (!at_frontier && hole == 0)) return Step::kExhausted;
+  if (missing > unmapped() || (!at_frontier && hole == 0)) return Step::kExhausted;
   const uint64_t total = ever_mapped_ + missing;
   if (total > port_.credit()) {
     mutex_.unlock();
@@ -200,7 +200,7 @@ DeviceMemory::Step DeviceMemory::grow_mapped(uint64_t bytes) {
 }
 
 DeviceMemory::Step DeviceMemory::grow_lent(uint64_t bytes) {
-  const uint64_t left = options_.grant - mapped_;
+  const uint64_t left = unmapped();
   if (bytes > left) return Step::kExhausted;
   const uint64_t wanted = std::min(std::max(bytes, kLendBytesMin), left & ~(kChunkBytes - 1));
   uint64_t address = 0, lent = 0;

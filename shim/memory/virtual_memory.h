@@ -95,6 +95,11 @@ class VirtualMemory {
   // Of what begins at `visible`, as add_peer() knew it. False: nothing does.
   bool remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes);
 
+  // How many handles there are.
+  uint64_t count() const {
+    std::lock_guard lock(mutex_);
+    return physical_.size();
+  }
   // Sum of all that was created on a device.
   uint64_t created(int device = 0) {
     std::lock_guard lock(mutex_);
@@ -124,7 +129,7 @@ class VirtualMemory {
   uint64_t& created_on(int device) { return created_[static_cast<size_t>(device)]; }
 
   const uint64_t base_, bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   FreeRanges free_;
   std::map<uint64_t, uint64_t> reservations_;  // address -> bytes
   SlotMap<Physical, kPhysicalTag> physical_;

@@ -25,7 +25,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "profile"
         vgpu = str(options.build / "bin/vgpu")
-        done = subprocess.run([vgpu, "run", "--profile", path.name, "--", options.app], cwd=folder,
+        done = subprocess.run([vgpu, "run", "--kernel-profile", path.name, "--", options.app],
+                              cwd=folder,
                               timeout=RUN_SECONDS_MAX, check=False, stdout=subprocess.DEVNULL)
         check(done.returncode == 0, f"the application ends with {done.returncode}")
         table = path.read_text()

@@ -188,9 +188,22 @@ std::vector<std::vector<uint8_t>> control_seeds() {
   attached.reply = reply;
   attached.address = {1, 2, 3};
   attached.beat_ms = 1000;
-  const Message messages[] = {
-      hello,         reply,  info,     Refusal{2, "no"}, StopRequest{true}, StopReply{1},
-      InfoRequest{}, attach, attached, NetBeat{1, 2},    NetDetach{3},      NetEnded{4, "why"}};
+  const Message messages[] = {hello,
+                              reply,
+                              info,
+                              Refusal{2, "no"},
+                              StopRequest{true},
+                              StopReply{1},
+                              InfoRequest{},
+                              attach,
+                              attached,
+                              NetBeat{1, 2},
+                              NetDetach{3},
+                              NetEnded{4, "why"},
+                              GuestsRequest{1},
+                              GuestsReply{},
+                              SteerRequest{},
+                              SteerReply{}};
   std::vector<std::vector<uint8_t>> seeds;
   for (const Message& message : messages) seeds.push_back(encode_message(message));
   FiguresReply figures;

@@ -157,7 +157,7 @@ ScriptResult run_session_script(const DriverTable* driver, std::span<const uint8
     write_script(guest_channel->get(), reply.device_range.base, input, &result);
     (*worker)->mark_dead();  // the session ends when it has read all that was published
   }
-  result.malformed = server::serve_guest(driver, &*devices, reply, worker->get(), nullptr) ==
+  result.malformed = server::serve_guest(driver, &*devices, reply, worker->get()) ==
                      server::SessionEnd::kMalformed;
   (*guest_channel)->mark_dead();
   if (writer.joinable()) writer.join();

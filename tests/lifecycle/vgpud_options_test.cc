@@ -78,6 +78,24 @@ TEST(VgpudOptions, WrongTypesAndRangesInAConfigurationAreNamed) {
   }
 }
 
+TEST(VgpudOptions, AConfigurationCanBeCheckedWithoutAServer) {
+  Folder folder;
+  const std::string file = folder.path + "/vgpud.toml";
+  std::ofstream(file) << "[profile.small]\nmemory = \"2G\"\n[tenant.alice]\nuids = [1000]\n";
+  const Finished good = run_program({VGPUD, "--config", file, "--check-config"});
+  EXPECT_EQ(good.code, 0);
+  EXPECT_NE(good.output.find("profile small: 2 GiB"), std::string::npos) << good.output;
+  EXPECT_NE(good.output.find("tenant alice: 1 users"), std::string::npos) << good.output;
+  std::ofstream(file) << "[profile.small]\nweight = 0\n";
+  const Finished bad = run_program({VGPUD, "--config", file, "--check-config"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.output.find("vgpud.toml:2: profile 'small': 'weight'"), std::string::npos)
+      << bad.output;
+  const Finished example =
+      run_program({VGPUD, "--config", EXAMPLE_CONFIGURATION, "--check-config"});
+  EXPECT_EQ(example.code, 0) << example.output;
+}
+
 TEST(VgpudOptions, RefusesToRunUnderTheGuestLibrary) {
   Folder folder;
   // What marks the guest library is in its text; nothing else of it is needed here.

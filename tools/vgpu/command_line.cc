@@ -26,6 +26,26 @@ void add_server(CLI::App* command, std::string* server) {
                       "(default: $VGPU_SERVER, else the socket of your own or the system's vgpud)");
 }
 
+std::string check_cap(const std::string& text) {
+  char* end = nullptr;
+  const double percent = std::strtod(text.c_str(), &end);
+  const bool whole = end != text.c_str() && (*end == '\0' || std::string(end) == "%");
+  if (whole && percent >= 0.1 && percent <= 100) return "";
+  return "'" + text + "' is not a cap; write it as percent of the device's time, from 0.1 to 100";
+}
+
+void add_share(CLI::App* command, std::string* share, std::string* cap, std::string* priority) {
+  command->add_option("--share", *share, "Weight among guests of the same priority, 1 to 10000")
+      ->check(CLI::Range(1, 10'000));
+  command
+      ->add_option("--cap", *cap,
+                   "Most of the device's time that it may have even when nobody else wants it, in "
+                   "percent")
+      ->check(CLI::Validator(check_cap, "PERCENT"));
+  command->add_option("--priority", *priority, "Class: system, latency, normal or spot")
+      ->check(CLI::IsMember({"system", "latency", "normal", "spot"}));
+}
+
 CLI::App* add_run(CLI::App* app, CommandLine* line) {
   CLI::App* run = app->add_subcommand("run", "Run a CUDA program as a guest of a vGPU server");
   run->footer(kRunExamples);
@@ -37,14 +57,19 @@ CLI::App* add_run(CLI::App* app, CommandLine* line) {
                   "Which of the server's devices: numbers of vgpu info or GPU-uuid, with commas "
                   "between (default: as the server is set up)");
   run->add_option("--name", line->run.name, "Name that vgpu info shows for this guest");
+  run->add_option("--profile", line->run.profile,
+                  "Profile of the server's configuration (default: the tenant's default one)");
+  add_share(run, &line->run.share, &line->run.cap, &line->run.priority);
+  run->add_option("--token-file", line->run.token_file,
+                  "File with the token that says which tenant's guest it is");
   run->add_option("--stats", line->run.stats,
                   "Print counts at exit as JSON to stderr, or write them: --stats=FILE");
   run->add_flag("--direct", line->run.direct,
                 "No server: put the software GPU itself under the program (the native baseline)");
   run->add_option_function<std::string>(
-      "--profile",
+      "--kernel-profile",
       [line](const std::string& file) {
-        line->run.profile = file;
+        line->run.kernel_profile = file;
         line->run.direct = true;
       },
       "Write what each kernel did and how to make it faster to this file, and to FILE.json; "
@@ -62,6 +87,50 @@ CLI::App* add_info(CLI::App* app, CommandLine* line) {
   add_server(info, &line->server);
   info->add_flag("--json", line->json, "Print JSON");
   return info;
+}
+
+CLI::App* add_listing(CLI::App* app, CommandLine* line, const char* name, const char* what,
+                      const char* examples) {
+  CLI::App* command = app->add_subcommand(name, what);
+  command->footer(examples);
+  add_server(command, &line->server);
+  command->add_flag("--json", line->json, "Print JSON");
+  return command;
+}
+
+CLI::App* add_top(CLI::App* app, CommandLine* line) {
+  CLI::App* top =
+      add_listing(app, line, "top", "Watch guests: use, shares, memory, waiting", kTopExamples);
+  top->add_option("--interval", line->top.interval_s, "Seconds between pictures (default 1)")
+      ->check(CLI::Range(0.05, 3600.0));
+  top->add_option("--count", line->top.count, "Pictures, then end (default: until q)");
+  return top;
+}
+
+CLI::App* add_limit(CLI::App* app, CommandLine* line) {
+  CLI::App* limit =
+      add_listing(app, line, "limit", "Change what a running guest may have", kLimitExamples);
+  limit->add_option("guest", line->limit.guest, "Its number, process or name, as vgpu ps shows it")
+      ->required();
+  limit->add_option("--mem", line->limit.memory, "Device memory on each of its devices")
+      ->check(CLI::Validator(check_size, "SIZE"));
+  add_share(limit, &line->limit.share, &line->limit.cap, &line->limit.priority);
+  return limit;
+}
+
+CLI::App* add_kill(CLI::App* app, CommandLine* line) {
+  CLI::App* kill = add_listing(app, line, "kill", "End a guest's session", kKillExamples);
+  kill->add_option("guest", line->guest, "Its number, process or name, as vgpu ps shows it")
+      ->required();
+  return kill;
+}
+
+CLI::App* add_drain(CLI::App* app, CommandLine* line) {
+  CLI::App* drain = add_listing(app, line, "drain", "Let no new guests in", kDrainExamples);
+  drain->add_flag("--wait", line->drain.wait, "Wait until the last guest has gone");
+  drain->add_option("--timeout", line->drain.timeout_s, "Seconds to wait at most");
+  drain->add_flag("--undo", line->drain.undo, "Let guests in again");
+  return drain;
 }
 
 CLI::App* add_stop(CLI::App* app, CommandLine* line) {
@@ -164,8 +233,9 @@ struct RunArguments {
 };
 
 RunArguments split_run(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kWithValue[] = {"--server", "--mem", "--devices", "--name",
-                                                    "--profile"};
+  static constexpr std::string_view kWithValue[] = {
+      "--server", "--mem", "--devices",  "--name",       "--profile",
+      "--share",  "--cap", "--priority", "--token-file", "--kernel-profile"};
   RunArguments split;
   size_t at = 0;
   for (; at < arguments.size() && arguments[at].starts_with('-'); ++at) {
@@ -199,9 +269,18 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "vgpu " VGPU_VERSION);
   const std::pair<CLI::App*, Command> commands[] = {
-      {add_run(&app, &line), Command::kRun},    {add_info(&app, &line), Command::kInfo},
-      {add_stop(&app, &line), Command::kStop},  {add_doctor(&app, &line), Command::kDoctor},
-      {add_key(&app, &line), Command::kKey},    {add_demo(&app, &line), Command::kDemo},
+      {add_run(&app, &line), Command::kRun},
+      {add_info(&app, &line), Command::kInfo},
+      {add_listing(&app, &line, "ps", "List guests with what they have and use", kPsExamples),
+       Command::kPs},
+      {add_top(&app, &line), Command::kTop},
+      {add_limit(&app, &line), Command::kLimit},
+      {add_kill(&app, &line), Command::kKill},
+      {add_drain(&app, &line), Command::kDrain},
+      {add_stop(&app, &line), Command::kStop},
+      {add_doctor(&app, &line), Command::kDoctor},
+      {add_key(&app, &line), Command::kKey},
+      {add_demo(&app, &line), Command::kDemo},
       {add_bench(&app, &line), Command::kBench}};
   if (arguments.empty()) return ended(kExitUsage, app.help());
   const bool is_run = arguments.front() == "run";
@@ -227,6 +306,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     return ended(kExitOwnFailure, "vgpu run: no program given; for example: vgpu run -- ./app\n");
   }
   line.run.command = split.program;
+  line.top.json = line.json;
   return line;
 }
 

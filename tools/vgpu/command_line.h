@@ -8,12 +8,28 @@
 
 #include "tools/vgpu/bench.h"
 #include "tools/vgpu/demo.h"
+#include "tools/vgpu/guests.h"
 #include "tools/vgpu/key.h"
 #include "tools/vgpu/run.h"
+#include "tools/vgpu/top.h"
 
 namespace vgpu::tools {
 
-enum class Command { kNone, kRun, kInfo, kStop, kDoctor, kKey, kDemo, kBench };
+enum class Command {
+  kNone,
+  kRun,
+  kInfo,
+  kPs,
+  kTop,
+  kLimit,
+  kKill,
+  kDrain,
+  kStop,
+  kDoctor,
+  kKey,
+  kDemo,
+  kBench
+};
 
 struct CommandLine {
   Command command = Command::kNone;  // kNone: end with exit_code (help, or a mistake)
@@ -23,7 +39,11 @@ struct CommandLine {
   KeyOptions key;
   DemoOptions demo;
   BenchOptions bench;
-  std::string server;  // info, stop, doctor
+  TopOptions top;
+  LimitOptions limit;
+  DrainOptions drain;
+  std::string server;  // of all but run, demo and bench
+  std::string guest;   // kill
   bool json = false;
   bool force = false;
 };

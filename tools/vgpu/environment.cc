@@ -83,6 +83,11 @@ Environment guest_environment(Environment base, const GuestSettings& settings,
   if (!settings.name.empty()) base["VGPU_NAME"] = settings.name;
   if (!settings.stats.empty()) base["VGPU_STATS"] = settings.stats;
   if (!settings.devices.empty()) base["VGPU_DEVICES"] = settings.devices;
+  if (!settings.profile.empty()) base["VGPU_PROFILE"] = settings.profile;
+  if (!settings.share.empty()) base["VGPU_SHARE"] = settings.share;
+  if (!settings.cap.empty()) base["VGPU_CAP"] = settings.cap;
+  if (!settings.priority.empty()) base["VGPU_PRIORITY"] = settings.priority;
+  if (!settings.token_file.empty()) base["VGPU_TOKEN_FILE"] = settings.token_file;
   return base;
 }
 

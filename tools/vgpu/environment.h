@@ -21,11 +21,14 @@ std::vector<std::string> environment_lines(const Environment& environment);
 
 // What a guest is told. Empty members leave the variable as it is.
 struct GuestSettings {
-  std::string server;   // VGPU_SERVER
-  std::string memory;   // VGPU_MEM, in bytes
-  std::string name;     // VGPU_NAME
-  std::string stats;    // VGPU_STATS: "1" = stderr, else a file
-  std::string devices;  // VGPU_DEVICES
+  std::string server;                // VGPU_SERVER
+  std::string memory;                // VGPU_MEM, in bytes
+  std::string name;                  // VGPU_NAME
+  std::string stats;                 // VGPU_STATS: "1" = stderr, else a file
+  std::string devices;               // VGPU_DEVICES
+  std::string profile;               // VGPU_PROFILE
+  std::string share, cap, priority;  // VGPU_SHARE, VGPU_CAP, VGPU_PRIORITY
+  std::string token_file;            // VGPU_TOKEN_FILE
 };
 
 // `library` first in LD_PRELOAD, its folder first in LD_LIBRARY_PATH. What was there stays behind

@@ -15,6 +15,7 @@ inline constexpr char kExamples[] =
     "  vgpud --driver soft &           start a server on the software GPU\n"
     "  vgpu run -- ./my_cuda_program   run a program as its guest\n"
     "  vgpu info                       who is using what\n"
+    "  vgpu top                        the same, live\n"
     "  vgpu doctor                     something does not work? start here\n"
     "Each subcommand has its own --help with examples.";
 
@@ -23,11 +24,13 @@ inline constexpr char kRunExamples[] =
     "Examples:\n"
     "  vgpu run -- ./vecadd                      at the default server\n"
     "  vgpu run --mem 2G --name alice -- python3 train.py\n"
+    "  vgpu run --profile small -- ./vecadd      as the server's configuration has it\n"
+    "  vgpu run --share 300 --cap 50 --priority spot -- ./vecadd\n"
     "  vgpu run --devices 1,0 -- ./vecadd        two of the server's devices, in this order\n"
     "  vgpu run --server unix:/tmp/g.sock -- ./vecadd\n"
     "  vgpu run --stats=/tmp/counts.json -- ./vecadd\n"
     "  vgpu run --direct -- ./vecadd             on the software GPU, without a server\n"
-    "  vgpu run --profile=table.txt -- ./vecadd  the same, and what its kernels did\n"
+    "  vgpu run --kernel-profile=table.txt -- ./vecadd   the same, and what its kernels did\n"
     "vgpu replaces itself by the program: signals and the exit code are the program's own.\n"
     "Exit codes of vgpu itself: 125 no server or a mistake here, 126 not executable, 127 not "
     "found.\n"
@@ -39,6 +42,41 @@ inline constexpr char kInfoExamples[] =
     "  vgpu info --server unix:/run/vgpu/vgpud.sock\n"
     "  vgpu info --json | python3 -m json.tool\n"
     "Exit code: 0 when a server answers, else 1.";
+
+inline constexpr char kPsExamples[] =
+    "Your own guests; root and the server's user see all.\n"
+    "Examples:\n"
+    "  vgpu ps\n"
+    "  vgpu ps --json | jq '.guests[] | {name, used_bytes}'";
+
+inline constexpr char kTopExamples[] =
+    "Keys: q quit, s order, r reverse, arrows choose a guest, and of that: m memory, w share, c "
+    "cap,\n"
+    "p priority, x end its session (these only for root and the server's user).\n"
+    "due: what its weight entitles a guest to; used: its part of the device's time; wait: of the "
+    "time\n"
+    "that passed, what its work waited for a turn; held: what its cap kept it waiting.\n"
+    "Examples:\n"
+    "  vgpu top\n"
+    "  vgpu top --count 10 --interval 5 > log    lines, where output is no terminal";
+
+inline constexpr char kLimitExamples[] =
+    "Only root and the server's user may. Less memory than it uses takes nothing away: it gets no "
+    "more.\n"
+    "Examples:\n"
+    "  vgpu limit alice --mem 4G\n"
+    "  vgpu limit 12345 --share 200 --cap 30 --priority spot";
+
+inline constexpr char kKillExamples[] =
+    "Ends the guest's session, not its process: its CUDA calls fail from then on.\n"
+    "Examples:\n"
+    "  vgpu kill alice";
+
+inline constexpr char kDrainExamples[] =
+    "Examples:\n"
+    "  vgpu drain --wait --timeout 600 && vgpu stop\n"
+    "  vgpu drain --undo\n"
+    "Exit code: 1 when guests still run after the timeout.";
 
 inline constexpr char kStopExamples[] =
     "Examples:\n"

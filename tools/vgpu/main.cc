@@ -5,7 +5,9 @@
 
 #include "tools/vgpu/command_line.h"
 #include "tools/vgpu/doctor.h"
+#include "tools/vgpu/guests.h"
 #include "tools/vgpu/info.h"
+#include "tools/vgpu/top.h"
 
 namespace {
 
@@ -19,6 +21,16 @@ int execute(const vgpu::tools::CommandLine& line) {
       return vgpu::tools::run_program(line.run);
     case Command::kInfo:
       return vgpu::tools::show_info(line.server, line.json);
+    case Command::kPs:
+      return vgpu::tools::show_guests(line.server, line.json);
+    case Command::kTop:
+      return vgpu::tools::show_top(line.server, line.top);
+    case Command::kLimit:
+      return vgpu::tools::limit_guest(line.server, line.limit, line.json);
+    case Command::kKill:
+      return vgpu::tools::kill_guest(line.server, line.guest, line.json);
+    case Command::kDrain:
+      return vgpu::tools::drain(line.server, line.drain, line.json);
     case Command::kStop:
       return vgpu::tools::stop(line.server, line.force);
     case Command::kDoctor:

@@ -87,10 +87,14 @@ int run_program(const RunOptions& options) {
     return complain(kExitOwnFailure, "--devices chooses among a server's devices",
                     "with --direct set VGPU_SOFTGPU_DEVICES and CUDA_VISIBLE_DEVICES instead");
   }
+  if (options.direct && !(options.profile + options.share + options.cap + options.priority).empty())
+    return complain(kExitOwnFailure,
+                    "--profile, --share, --cap and --priority are a server's to give",
+                    "with --direct, --kernel-profile FILE writes what kernels did");
   if (options.direct) {
     Environment environment = direct_environment(current_environment(), places);
-    if (!options.profile.empty())
-      environment["VGPU_SOFTGPU_PROFILE"] = absolute_path(options.profile);
+    if (!options.kernel_profile.empty())
+      environment["VGPU_SOFTGPU_PROFILE"] = absolute_path(options.kernel_profile);
     return execute(file, options, environment);
   }
   GuestSettings settings;
@@ -101,6 +105,11 @@ int run_program(const RunOptions& options) {
   if (!options.memory.empty()) settings.memory = std::to_string(*parse_size(options.memory));
   settings.name = options.name;
   settings.devices = options.devices;
+  settings.profile = options.profile;
+  settings.share = options.share;
+  settings.cap = options.cap;
+  settings.priority = options.priority;
+  if (!options.token_file.empty()) settings.token_file = absolute_path(options.token_file);
   settings.stats = options.stats == "1" ? "1" : absolute_path(options.stats);
   if (options.stats.empty()) settings.stats.clear();
   return execute(file, options, guest_environment(current_environment(), settings, places));

@@ -18,10 +18,13 @@ struct RunOptions {
   std::string memory;  // a size as the user gave it
   std::string devices;
   std::string name;
-  std::string stats;    // empty: none; "1": stderr; else a file
-  std::string profile;  // empty: none; else a file; only with `direct`
-  bool direct = false;  // preload the software GPU itself
-  bool check = true;    // ask the server first
+  std::string profile;               // of the server's configuration
+  std::string share, cap, priority;  // as the user gave them, checked
+  std::string token_file;
+  std::string stats;           // empty: none; "1": stderr; else a file
+  std::string kernel_profile;  // empty: none; else a file; only with `direct`
+  bool direct = false;         // preload the software GPU itself
+  bool check = true;           // ask the server first
   std::vector<std::string> command;
 };
 

@@ -105,35 +105,46 @@ std::optional<protocol::Message> ask(const std::string& address, const protocol:
   return or_refused(std::move(received->message));
 }
 
-}  // namespace
-
-ServerAnswer query_server(const std::string& address, int timeout_ms) {
+// The reply of one kind, when that is what comes.
+template <typename Reply>
+ServerAnswer ask_for(const std::string& address, const protocol::Message& request, int timeout_ms,
+                     Reply* reply) {
   ServerAnswer answer;
-  std::optional<protocol::Message> reply =
-      ask(address, protocol::InfoRequest{}, timeout_ms, &answer);
-  if (!reply) return answer;
-  if (auto* info = std::get_if<protocol::InfoReply>(&*reply)) {
+  std::optional<protocol::Message> message = ask(address, request, timeout_ms, &answer);
+  if (!message) return answer;
+  if (auto* wanted = std::get_if<Reply>(&*message)) {
     answer.state = ServerState::kAnswers;
-    answer.info = std::move(*info);
+    *reply = std::move(*wanted);
   } else {
     answer.state = ServerState::kWrongVersion;
-    answer.detail = std::string("it answered with ") + protocol::message_name(*reply);
+    answer.detail = std::string("it answered with ") + protocol::message_name(*message);
   }
   return answer;
 }
 
+}  // namespace
+
+ServerAnswer query_server(const std::string& address, int timeout_ms) {
+  protocol::InfoReply info;
+  ServerAnswer answer = ask_for(address, protocol::InfoRequest{}, timeout_ms, &info);
+  answer.info = std::move(info);
+  return answer;
+}
+
+ServerAnswer query_guests(const std::string& address, uint64_t after,
+                          protocol::GuestsReply* guests) {
+  return ask_for(address, protocol::GuestsRequest{after}, kQueryTimeoutMs, guests);
+}
+
+ServerAnswer steer_server(const std::string& address, const protocol::SteerRequest& request,
+                          protocol::SteerReply* reply) {
+  return ask_for(address, request, kQueryTimeoutMs, reply);
+}
+
 ServerAnswer stop_server(const std::string& address, bool force, uint32_t* guests_left) {
-  ServerAnswer answer;
-  std::optional<protocol::Message> reply =
-      ask(address, protocol::StopRequest{force}, kQueryTimeoutMs, &answer);
-  if (!reply) return answer;
-  if (auto* stopped = std::get_if<protocol::StopReply>(&*reply)) {
-    answer.state = ServerState::kAnswers;
-    *guests_left = stopped->guests_left;
-  } else {
-    answer.state = ServerState::kWrongVersion;
-    answer.detail = std::string("it answered with ") + protocol::message_name(*reply);
-  }
+  protocol::StopReply stopped;
+  ServerAnswer answer = ask_for(address, protocol::StopRequest{force}, kQueryTimeoutMs, &stopped);
+  *guests_left = stopped.guests_left;
   return answer;
 }
 

@@ -35,6 +35,12 @@ struct ServerAnswer {
 // Asks the server at `address` (VGPU_SERVER or the default place when empty) for its state.
 ServerAnswer query_server(const std::string& address, int timeout_ms = kQueryTimeoutMs);
 
+// Asks for its guests after the one of this session number, and steers one.
+ServerAnswer query_guests(const std::string& address, uint64_t after,
+                          protocol::GuestsReply* guests);
+ServerAnswer steer_server(const std::string& address, const protocol::SteerRequest& request,
+                          protocol::SteerReply* reply);
+
 // Asks it to stop; with `force` its guests are ended too. `guests_left` is set when it agreed.
 ServerAnswer stop_server(const std::string& address, bool force, uint32_t* guests_left);
 

@@ -45,6 +45,34 @@ HelloReply sample_reply() {
   return reply;
 }
 
+GuestsReply sample_guests(size_t count) {
+  GuestsReply reply;
+  reply.draining = true;
+  reply.waiting = 3;
+  reply.devices.assign(kDevicesMax, {std::string(255, 'd'), std::string(255, 'u'), 3, 2, 1});
+  GuestState guest;
+  guest.uid = 1000;
+  guest.executable = guest.label = guest.tenant = guest.profile = std::string(255, 'n');
+  guest.devices.assign(kDevicesMax, kDevicesMax - 1);
+  guest.granted_bytes.assign(kDevicesMax, 8);
+  guest.used_bytes.assign(kDevicesMax, 7);
+  guest.weight = 300;
+  guest.cap_permille = 125;
+  guest.priority = 3;
+  guest.kernels = 11;
+  guest.copied_bytes[0] = 12;
+  guest.copied_bytes[1] = 13;
+  guest.refused_allocations = 14;
+  for (uint64_t i = 0; i < kEngineFigures; ++i) guest.device_ns[i] = 15 + i;
+  guest.wait_ns = 18;
+  guest.throttled_ns = UINT64_MAX;
+  for (size_t i = 0; i < count; ++i) {
+    guest.session = i + 1;
+    reply.guests.push_back(guest);
+  }
+  return reply;
+}
+
 template <typename T>
 T round_trip(const T& message) {
   Result<Message> decoded = decode_message(encode_message(message));
@@ -115,6 +143,63 @@ TEST(Messages, AdminSurvives) {
   round_trip(InfoRequest{});
 }
 
+TEST(Messages, AShareAndATokenSurvive) {
+  Hello hello = sample_hello();
+  hello.profile = "small";
+  hello.token = "0123456789abcdef";
+  hello.weight = 300;
+  hello.cap_permille = 125;
+  hello.priority = 4;
+  const Hello got = round_trip(hello);
+  EXPECT_EQ(got.profile, "small");
+  EXPECT_EQ(got.token, "0123456789abcdef");
+  EXPECT_EQ(got.weight, 300u);
+  EXPECT_EQ(got.cap_permille, 125u);
+  EXPECT_EQ(got.priority, 4u);
+  HelloReply reply = sample_reply();
+  reply.limits.values[0] = 7;
+  EXPECT_EQ(round_trip(reply).limits, reply.limits);
+}
+
+TEST(Messages, GuestsSurviveAndTheLargestPageFits) {
+  GuestsReply reply = sample_guests(kGuestsPageMax + 1);
+  reply.more = true;
+  EXPECT_LE(encode_message(reply).size(), kControlMessageBytesMax);
+  const GuestsReply got = round_trip(reply);
+  ASSERT_EQ(got.guests.size(), kGuestsPageMax);
+  EXPECT_TRUE(got.more && got.draining);
+  EXPECT_EQ(got.waiting, 3u);
+  EXPECT_EQ(got.devices[2].capacity_bytes, 2u);
+  const GuestState& guest = got.guests[1];
+  EXPECT_EQ(guest.session, 2u);
+  EXPECT_EQ(guest.tenant, std::string(kListedNameBytesMax, 'n'));
+  EXPECT_EQ(guest.used_bytes, std::vector<uint64_t>(kDevicesMax, 7));
+  EXPECT_EQ(guest.weight + guest.cap_permille + guest.priority + guest.uid, 1428u);
+  EXPECT_EQ(guest.kernels + guest.copied_bytes[0] + guest.copied_bytes[1], 36u);
+  EXPECT_EQ(guest.device_ns[2], 17u);
+  EXPECT_EQ(guest.wait_ns, 18u);
+  EXPECT_EQ(guest.throttled_ns, UINT64_MAX);
+  EXPECT_EQ(round_trip(GuestsRequest{9}).after, 9u);
+}
+
+TEST(Messages, SteeringSurvivesAndIsChecked) {
+  const SteerRequest got = round_trip(SteerRequest{SteerAction::kKill, 7, 8, 9, 10, 11});
+  EXPECT_EQ(got.action, SteerAction::kKill);
+  EXPECT_EQ(got.session + got.memory_bytes + got.weight + got.cap_permille + got.priority, 45u);
+  EXPECT_EQ(round_trip(SteerReply{1, 2, 3, 4, 5, 6}).held_bytes, 6u);
+  EXPECT_TRUE(refused(SteerRequest{static_cast<SteerAction>(0), 7}));
+  EXPECT_TRUE(refused(SteerRequest{static_cast<SteerAction>(5), 7}));
+  GuestsReply endless = sample_guests(0);
+  endless.more = true;
+  EXPECT_TRUE(refused(endless));
+  GuestsReply lost = sample_guests(1);
+  lost.guests[0].devices[3] = kDevicesMax;
+  EXPECT_TRUE(refused(lost));
+  GuestsReply uneven = sample_guests(1);
+  uneven.guests[0].used_bytes.pop_back();
+  EXPECT_TRUE(refused(uneven));
+}
+
 TEST(Messages, LargestReplyFits) {
   HelloReply reply = sample_reply();
   reply.devices[0].attributes.assign(kDeviceAttributesMax, 7);
@@ -126,7 +211,8 @@ TEST(Messages, LargestReplyFits) {
 }
 
 TEST(Messages, EveryTruncationIsRefused) {
-  for (const Message& message : {Message(sample_hello()), Message(sample_reply())}) {
+  for (const Message& message : {Message(sample_hello()), Message(sample_reply()),
+                                 Message(sample_guests(2)), Message(SteerReply{})}) {
     const std::vector<uint8_t> bytes = encode_message(message);
     for (size_t size = 0; size < bytes.size(); ++size) {
       // Some truncations only cut bytes that nothing refers to; none may read beyond the end

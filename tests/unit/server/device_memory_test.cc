@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "driver_recorder.h"
 
 namespace vgpu::server {
@@ -120,6 +124,44 @@ TEST_F(DeviceMemoryTest, RefusesWhatIsNotTheGuests) {
   uint64_t freed = 0;
   EXPECT_FALSE(memory.disown(kRange.base, &freed));
   EXPECT_EQ(calls("cuMemMap"), 1);
+}
+
+TEST_F(DeviceMemoryTest, AQuotaMayChange) {
+  DeviceMemory memory = make(8 * kMiB);
+  ASSERT_EQ(memory.back(8 * kMiB), CUDA_SUCCESS);
+  EXPECT_FALSE(memory.charge(2 * kMiB));
+  memory.set_quota(10 * kMiB);
+  EXPECT_TRUE(memory.charge(2 * kMiB));
+  memory.set_quota(4 * kMiB);
+  EXPECT_EQ(memory.quota().used(), 10 * kMiB) << "nothing is taken away";
+  EXPECT_EQ(memory.quota().left(), 0u);
+  EXPECT_FALSE(memory.charge(1));
+  EXPECT_EQ(memory.back_more(2 * kMiB), CUDA_SUCCESS) << "as much as there is, which is nothing";
+  EXPECT_EQ(memory.backed_bytes(), 8 * kMiB);
+  EXPECT_FALSE(memory.back_ahead());
+  ASSERT_TRUE(memory.return_credit(8 * kMiB));
+  EXPECT_TRUE(memory.charge(2 * kMiB));
+  EXPECT_FALSE(memory.charge(1));
+}
+
+// Who lowers the limit and then looks at what is used sees all that can ever be used above it.
+TEST(QuotaTest, NothingSlipsThroughWhileTheLimitIsLowered) {
+  for (int round = 0; round < 200; ++round) {
+    Quota quota(1000);
+    std::atomic<bool> stop{false};
+    std::thread taker([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        if (!quota.take(7)) break;
+      }
+    });
+    while (quota.used() < 100) {
+    }
+    quota.set_limit(200);
+    const uint64_t seen = quota.used();
+    stop = true;
+    taker.join();
+    EXPECT_LE(quota.used(), std::max<uint64_t>(seen, 200)) << "round " << round;
+  }
 }
 
 TEST_F(DeviceMemoryTest, SlabsCountAgainstTheQuota) {

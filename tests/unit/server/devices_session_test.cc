@@ -36,8 +36,9 @@ class DevicesSession : public ::testing::Test {
     worker_ = std::move(protocol::WorkerChannel::create(std::move(pair->worker)).value());
     channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
     guest_ = std::make_unique<Guest>(channel_.get());
-    thread_ = std::thread(
-        [this] { end_ = serve_guest(&driver_, devices_.get(), hello_, worker_.get(), used_); });
+    thread_ = std::thread([this] {
+      end_ = serve_guest(&driver_, devices_.get(), hello_, worker_.get(), {.page = &page_});
+    });
     guest_->enter_context();
   }
   void TearDown() override {
@@ -115,7 +116,7 @@ class DevicesSession : public ::testing::Test {
   std::unique_ptr<protocol::WorkerChannel> worker_;
   std::unique_ptr<protocol::GuestChannel> channel_;
   std::unique_ptr<Guest> guest_;
-  std::atomic<uint64_t> used_[protocol::kDevicesMax] = {};
+  WorkerPage page_{};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::thread thread_;
 };
@@ -154,7 +155,7 @@ TEST_F(DevicesSession, EachQuotaIsItsOwn) {
   EXPECT_EQ(credit(1, kGrants[1]), 0);
   EXPECT_EQ(credit(0, kGrants[0]), 0);
   EXPECT_EQ(channel_->semaphores().credit(1), kGrants[1]);
-  EXPECT_EQ(used_[1].load(), kGrants[1]);
+  EXPECT_EQ(page_.used_bytes[1].load(), kGrants[1]);
 }
 
 TEST_F(DevicesSession, MemoryIsMappedOnlyInItsDevicesPart) {

@@ -93,13 +93,13 @@ class LedgersTest : public testing::Test {
 };
 
 TEST_F(LedgersTest, AllDevicesOrNone) {
-  const auto granted = ledgers_.take(1, {2, 0}, 60 * kMiB);
+  const auto granted = ledgers_.take(1, {2, 0}, {60 * kMiB});
   ASSERT_TRUE(granted.ok());
   EXPECT_EQ(granted->count, 2U);
   EXPECT_EQ(granted->device[0], 2U);
   EXPECT_EQ(sum_of(*granted), 120 * kMiB);
   EXPECT_EQ(ledgers_.of(1).granted(), 0U);
-  const auto refused = ledgers_.take(2, {1, 2}, 60 * kMiB);
+  const auto refused = ledgers_.take(2, {1, 2}, {60 * kMiB});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(refused.status().text().find("device 2:"), std::string::npos);
@@ -107,12 +107,12 @@ TEST_F(LedgersTest, AllDevicesOrNone) {
   EXPECT_EQ(ledgers_.of(2).granted(), 60 * kMiB);
   ledgers_.give_back(1);
   EXPECT_EQ(ledgers_.of(0).granted() + ledgers_.of(2).granted(), 0U);
-  EXPECT_FALSE(ledgers_.take(3, {99}, kMiB).ok());
+  EXPECT_FALSE(ledgers_.take(3, {99}, {kMiB}).ok());
 }
 
 TEST_F(LedgersTest, EachDeviceHasItsDefault) {
   ledgers_.of(1).set_capacity(1000 * kMiB, 0, 0);
-  const auto granted = ledgers_.take(1, {0, 1}, 0);
+  const auto granted = ledgers_.take(1, {0, 1}, {0});
   ASSERT_TRUE(granted.ok());
   EXPECT_EQ(granted->bytes[0], 10 * kMiB);
   EXPECT_EQ(granted->bytes[1], 250 * kMiB);
@@ -140,9 +140,9 @@ TEST_F(LedgersTest, AdoptionIsChecked) {
 
 TEST_F(LedgersTest, GuestsGoWhereThereIsMostMemory) {
   EXPECT_EQ(ledgers_.emptiest(3, 1), (std::vector<uint32_t>{0}));
-  ASSERT_TRUE(ledgers_.take(1, {0}, 50 * kMiB).ok());
+  ASSERT_TRUE(ledgers_.take(1, {0}, {50 * kMiB}).ok());
   EXPECT_EQ(ledgers_.emptiest(3, 1), (std::vector<uint32_t>{1}));
-  ASSERT_TRUE(ledgers_.take(2, {1}, 20 * kMiB).ok());
+  ASSERT_TRUE(ledgers_.take(2, {1}, {20 * kMiB}).ok());
   EXPECT_EQ(ledgers_.emptiest(3, 2), (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(ledgers_.emptiest(2, 9), (std::vector<uint32_t>{0, 1}));
 }

@@ -36,8 +36,9 @@ class GraphSessionTest : public ::testing::Test {
     worker_ = std::move(protocol::WorkerChannel::create(std::move(pair->worker)).value());
     channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
     guest_ = std::make_unique<Guest>(channel_.get());
-    thread_ = std::thread(
-        [this] { end_ = serve_guest(&driver_, devices_.get(), hello_, worker_.get(), used_); });
+    thread_ = std::thread([this] {
+      end_ = serve_guest(&driver_, devices_.get(), hello_, worker_.get(), {.page = &page_});
+    });
     guest_->enter_context();
     memory_ = guest_->allocate(hello_, 4u << 20);
     ASSERT_NE(memory_, 0u);
@@ -111,7 +112,7 @@ class GraphSessionTest : public ::testing::Test {
   std::unique_ptr<protocol::WorkerChannel> worker_;
   std::unique_ptr<protocol::GuestChannel> channel_;
   std::unique_ptr<Guest> guest_;
-  std::atomic<uint64_t> used_[protocol::kDevicesMax] = {};
+  WorkerPage page_{};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::thread thread_;
 };

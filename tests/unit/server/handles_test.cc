@@ -36,6 +36,23 @@ TEST(Handles, TheLimitHolds) {
   EXPECT_EQ(table.insert(1, std::make_unique<int>(1)), nullptr) << "the legacy stream's number";
 }
 
+TEST(Handles, TablesHaveABoundOfTheirOwnAndOneTogether) {
+  HandleBudget budget;
+  budget.max = 3;
+  HandleTable<int> small, other;
+  small.bound(2, &budget);
+  other.bound(kHandlesMax, &budget);
+  const auto id = [](uint64_t index) { return SlotId::make(2, 1, index); };
+  EXPECT_NE(small.insert(id(0), std::make_unique<int>(1)), nullptr);
+  EXPECT_NE(small.insert(id(1), std::make_unique<int>(1)), nullptr);
+  EXPECT_EQ(small.insert(id(2), std::make_unique<int>(1)), nullptr) << "its own bound";
+  EXPECT_NE(other.insert(id(0), std::make_unique<int>(1)), nullptr);
+  EXPECT_EQ(other.insert(id(1), std::make_unique<int>(1)), nullptr) << "that of both";
+  EXPECT_NE(small.take(id(0)), nullptr);
+  EXPECT_NE(other.insert(id(1), std::make_unique<int>(1)), nullptr);
+  EXPECT_EQ(budget.used, 3u);
+}
+
 TEST(Handles, RandomNumbersFindNothing) {
   HandleTable<int> table;
   for (uint64_t i = 0; i < 1000; ++i) table.insert(SlotId::make(2, 1, i), std::make_unique<int>(1));

@@ -35,6 +35,22 @@ TEST(HostBlocks, WhatTheDriverRefusesIsFreeAgain) {
   EXPECT_TRUE(blocks.begin_map(4096, 4096));
 }
 
+TEST(HostBlocks, TheirSumIsBounded) {
+  HostBlocks blocks;
+  blocks.bound(3 * 4096);
+  EXPECT_TRUE(blocks.fits(3 * 4096));
+  EXPECT_FALSE(blocks.fits(~uint64_t{0}));
+  ASSERT_TRUE(blocks.begin_map(4096, 2 * 4096));
+  EXPECT_TRUE(blocks.fits(4096));
+  EXPECT_FALSE(blocks.fits(4097));
+  blocks.end_map(4096, true);
+  uint64_t bytes = 0;
+  ASSERT_TRUE(blocks.begin_unmap(4096, &bytes));
+  EXPECT_FALSE(blocks.fits(2 * 4096)) << "leaving";
+  blocks.end_unmap(4096);
+  EXPECT_TRUE(blocks.fits(3 * 4096));
+}
+
 TEST(HostBlocks, NeighboursAreOneRangeForCopies) {
   HostBlocks blocks;
   for (uint64_t address : {4096, 8192}) {

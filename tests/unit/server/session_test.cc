@@ -36,7 +36,7 @@ class SessionTest : public ::testing::Test {
     guest_channel_ = std::move(protocol::GuestChannel::open(std::move(pair->guest)).value());
     guest_ = std::make_unique<Guest>(guest_channel_.get());
     thread_ = std::thread([this, reply] {
-      end_ = serve_guest(&driver_, devices_.get(), reply, worker_.get(), used_);
+      end_ = serve_guest(&driver_, devices_.get(), reply, worker_.get(), {.page = &page_});
     });
     guest_->enter_context();
   }
@@ -66,7 +66,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<protocol::WorkerChannel> worker_;
   std::unique_ptr<protocol::GuestChannel> guest_channel_;
   std::unique_ptr<Guest> guest_;
-  std::atomic<uint64_t> used_[protocol::kDevicesMax] = {};
+  WorkerPage page_{};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::thread thread_;
 };
@@ -111,7 +111,7 @@ TEST_F(SessionTest, CreditIsThereAtOnceAndEndsAtTheGrant) {
   EXPECT_EQ(guest_->call(Op::kMemCredit, args), CUDA_ERROR_OUT_OF_MEMORY);
   args.bytes = 256u << 20;
   EXPECT_EQ(guest_->call(Op::kMemCredit, args), 0);
-  EXPECT_EQ(used_[0].load(), 256u << 20);
+  EXPECT_EQ(page_.used_bytes[0].load(), 256u << 20);
 }
 
 TEST_F(SessionTest, WaitsAreAnsweredWhenTheDeviceIsDone) {

@@ -47,12 +47,36 @@ TEST(CommandLine, StatsWithAndWithoutAFile) {
   EXPECT_THAT(line.run.command, ElementsAre("app", "x"));
 }
 
-TEST(CommandLine, AProfileIsOfADirectRun) {
+TEST(CommandLine, AGuestAsksForAProfileOrAShare) {
+  const CommandLine line =
+      parse_command_line({"run", "--profile", "small", "--share", "300", "--cap", "12.5%",
+                          "--priority=spot", "--token-file", "/t", "--mem", "1G", "--", "app"});
+  EXPECT_EQ(line.command, Command::kRun) << line.output;
+  EXPECT_EQ(line.run.profile, "small");
+  EXPECT_EQ(line.run.share, "300");
+  EXPECT_EQ(line.run.cap, "12.5%");
+  EXPECT_EQ(line.run.priority, "spot");
+  EXPECT_EQ(line.run.token_file, "/t");
+  EXPECT_FALSE(line.run.direct);
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--share", "0"},
+                                                        {"--share", "10001"},
+                                                        {"--share", "much"},
+                                                        {"--cap", "0"},
+                                                        {"--cap", "101"},
+                                                        {"--cap", "5x"},
+                                                        {"--priority", "high"}}) {
+    const CommandLine wrong = parse_command_line({"run", option, value, "app"});
+    EXPECT_EQ(wrong.exit_code, kExitOwnFailure) << option << " " << value;
+  }
+}
+
+TEST(CommandLine, AProfileOfKernelsIsOfADirectRun) {
   for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"run", "--profile", "t.txt", "app"},
-        {"run", "--profile=t.txt", "--", "app"}}) {
+       {std::vector<std::string>{"run", "--kernel-profile", "t.txt", "app"},
+        {"run", "--kernel-profile=t.txt", "--", "app"}}) {
     const CommandLine line = parse_command_line(arguments);
-    EXPECT_EQ(line.run.profile, "t.txt");
+    EXPECT_EQ(line.run.kernel_profile, "t.txt");
     EXPECT_TRUE(line.run.direct);
     EXPECT_THAT(line.run.command, ElementsAre("app"));
   }

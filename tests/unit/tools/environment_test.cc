@@ -20,8 +20,14 @@ Places some_places() {
 
 TEST(Environment, GuestLibraryComesFirstAndTheRestStays) {
   const Environment base = {{"LD_PRELOAD", "/x/libother.so"}, {"LD_LIBRARY_PATH", "/x:/y"}};
-  Environment guest =
-      guest_environment(base, {"unix:/s", "1024", "alice", "/tmp/s.json", "1,0"}, some_places());
+  Environment guest = guest_environment(
+      base, {"unix:/s", "1024", "alice", "/tmp/s.json", "1,0", "small", "300", "50", "spot", "/t"},
+      some_places());
+  EXPECT_EQ(guest.at("VGPU_PROFILE"), "small");
+  EXPECT_EQ(guest.at("VGPU_SHARE"), "300");
+  EXPECT_EQ(guest.at("VGPU_CAP"), "50");
+  EXPECT_EQ(guest.at("VGPU_PRIORITY"), "spot");
+  EXPECT_EQ(guest.at("VGPU_TOKEN_FILE"), "/t");
   EXPECT_EQ(guest["LD_PRELOAD"], "/v/guest/libcuda.so.1:/x/libother.so");
   EXPECT_EQ(guest["LD_LIBRARY_PATH"], "/v/guest:/x:/y");
   EXPECT_EQ(guest["VGPU_SERVER"], "unix:/s");
