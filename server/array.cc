@@ -11,22 +11,28 @@ namespace vgpu::server {
 namespace {
 
 // The driver may wait for the device inside, which the consumer never does. Then the quota has the
-// charged bytes back, and the guest its answer if it waits for one.
+// charged bytes back, and the guest its answer if it waits for one. What nobody waits for goes one
+// after the other, lest it take the threads from those who wait.
 template <typename Destroy>
 bool destroy_later(Session& session, Context* context, uint64_t charged, const Record& record,
                    Destroy&& destroy) {
-  session.pool().post(
-      [&session, context, charged, destroy, lanes = session.lane_ends(), reply = record.reply()] {
-        for (const LanePoint& point : lanes) session.lanes().wait(point);
-        CUresult result = CUDA_SUCCESS;
-        if (const Rundown::Use use(&context->use); use) {  // else it went with its context
-          const DriverTable& driver = session.driver();
-          (void)driver.cuCtxSetCurrent(context->handle);
-          result = session.noted(destroy(driver), context);
-        }
-        if (result == CUDA_SUCCESS) session.memory().on(context->device)->give_back(charged);
-        if (reply != protocol::kNoReply) session.channel().replies().complete(reply, result);
-      });
+  const uint32_t reply = record.reply();
+  auto job = [&session, context, charged, destroy, lanes = session.lane_ends(), reply] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
+    CUresult result = CUDA_SUCCESS;
+    if (const Rundown::Use use(&context->use); use) {  // else it went with its context
+      const DriverTable& driver = session.driver();
+      (void)driver.cuCtxSetCurrent(context->handle);
+      result = session.noted(destroy(driver), context);
+    }
+    if (result == CUDA_SUCCESS) session.memory().on(context->device)->give_back(charged);
+    if (reply != protocol::kNoReply) session.channel().replies().complete(reply, result);
+  };
+  if (reply != protocol::kNoReply) {
+    session.pool().post(std::move(job));
+  } else {
+    session.drop_queue().post(std::move(job));
+  }
   return true;
 }
 

@@ -23,9 +23,7 @@ bool handle_HostFunction(Session& session, const wire::HostFunctionArgs& args,
     return session.malformed(record, "more callbacks than are called");
   HostPoint* point = nullptr;
   const auto take = [&] { return calls.take(driver, args.call, stream->context, false, &point); };
-  const CUresult taken = calls.needs_memory(false)
-                             ? session.in_primary(session.config().devices->first(), take)
-                             : take();
+  const CUresult taken = calls.needs_memory(false) ? session.make_at_home(take) : take();
   if (taken != CUDA_SUCCESS) {
     if (args.kind == 1 && is_sticky(taken)) calls.tell(args.call, taken);
     return session.forgotten(record, taken);

@@ -49,6 +49,27 @@ void CompletionPool::stop() {
   for (const auto& job : left) job();
 }
 
+void Strand::post(std::function<void()> job) {
+  std::lock_guard lock(mutex_);
+  jobs_.push_back(std::move(job));
+  if (running_) return;
+  running_ = true;
+  pool_->post([self = shared_from_this()] { self->run(); });
+}
+
+void Strand::run() {
+  std::unique_lock lock(mutex_);
+  while (!jobs_.empty()) {
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;  // what it holds goes without our lock
+    lock.lock();
+  }
+  running_ = false;
+}
+
 void RetirementQueue::post(std::function<void()> step) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;

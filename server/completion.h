@@ -18,7 +18,8 @@ namespace vgpu::server {
 
 // Threads are made when a job finds none idle, up to this many; further jobs queue. A job only
 // waits for the device or a lane, or compiles, never for another job, so a queue always moves. One
-// for every reply slot: however many threads of the guest wait, one more is answered.
+// for every reply slot: as jobs that answer have a pool to themselves, however many threads of the
+// guest wait, one more is answered.
 inline constexpr unsigned kCompletionThreadsMax = protocol::kReplySlots;
 
 // Runs jobs that may block. Thread-safe.
@@ -44,6 +45,25 @@ class CompletionPool {
   std::vector<std::thread> threads_;
   unsigned idle_ = 0;
   bool stopping_ = false;
+};
+
+// Runs jobs one after the other on threads of a pool, of which it takes one while it has some.
+// Thread-safe; lives as long as somebody holds it or it has jobs.
+class Strand : public std::enable_shared_from_this<Strand> {
+ public:
+  explicit Strand(CompletionPool* pool) : pool_(pool) {}
+  Strand(const Strand&) = delete;
+  Strand& operator=(const Strand&) = delete;
+
+  void post(std::function<void()> job);
+
+ private:
+  void run();
+
+  CompletionPool* const pool_;
+  std::mutex mutex_;
+  std::deque<std::function<void()>> jobs_;
+  bool running_ = false;
 };
 
 // Runs steps strictly one after the other on a thread of its own, which exists once there was a

@@ -22,6 +22,9 @@ Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, uint
   context.legacy.legacy = true;
   context.legacy.hold_word = protocol::hold_word(kLegacyStream);
   channel_->semaphores().clear_sticky(slot);
+  // release: partner is home_context().
+  if (handle != nullptr && handle == home())
+    home_context_.store(&context, std::memory_order_release);
   return &context;
 }
 
@@ -60,6 +63,17 @@ CUresult Session::bind(Context* context) {
   return result;
 }
 
+Context* Session::spare() {
+  const auto sound = [this](const Context& context) {
+    // relaxed: who comes too late is told by the driver.
+    return context.alive() && context.handle != home() &&
+           !context.faulted.load(std::memory_order_relaxed);
+  };
+  if (bound_ != nullptr && sound(*bound_)) return bound_;
+  const auto found = std::find_if(contexts_.begin(), contexts_.end(), sound);
+  return found == contexts_.end() ? nullptr : &*found;
+}
+
 void Session::unbind() {
   bound_ = nullptr;
   (void)driver().cuCtxSetCurrent(home());
@@ -89,7 +103,10 @@ Session::Remains Session::take_from(Context* context) {
   events_.for_each([&](uint64_t id, EventEntry& each) {
     if (each.event->context == context) ids.push_back(id);
   });
-  for (uint64_t id : ids) remains.events.push_back(events_.take(id));
+  for (uint64_t id : ids) {
+    remains.events.push_back(events_.take(id));
+    shares().remove(remains.events.back()->name);
+  }
   ids.clear();
   modules_.modules.for_each([&](uint64_t id, std::shared_ptr<Module>& each) {
     if (each->context == context && each->ready.load(std::memory_order_acquire)) ids.push_back(id);
@@ -99,7 +116,8 @@ Session::Remains Session::take_from(Context* context) {
     forget_globals(memory_, remains.modules.back().get());
   }
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
-    forget_globals(memory_, each.get(), context);
+    // acquire: partner is the helper thread's release once the library is filled.
+    if (each->ready.load(std::memory_order_acquire)) forget_uses(memory_, each.get(), context);
   });
   ids.clear();
   graphs_.for_each([&](uint64_t id, GraphEntry& each) {
@@ -141,12 +159,6 @@ void Session::destroy_remains(Remains* remains) {
   remains->peers.clear();
 }
 
-// Pages of managed variables are of no context, and the program keeps pointers to them.
-static bool shows_pages(const Module& library) {
-  return std::any_of(library.globals.begin(), library.globals.end(),
-                     [](const auto& each) { return each.second.context == nullptr; });
-}
-
 // A primary context that was reset begins a new life: libraries outlive it, their variables do not.
 CUresult Session::revive(Context* context) {
   if (!context->was_reset) return CUDA_SUCCESS;
@@ -155,9 +167,9 @@ CUresult Session::revive(Context* context) {
   CUresult result = bind(context);
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& each) {
     // acquire: partner is the helper thread's release once the library is filled.
-    if (each->context != context || !each->ready.load(std::memory_order_acquire)) return;
-    forget_globals(memory_, each.get(), context);
-    if (result == CUDA_SUCCESS && !shows_pages(*each)) result = renew_library(driver(), each.get());
+    if (result != CUDA_SUCCESS || !each->ready.load(std::memory_order_acquire)) return;
+    forget_uses(memory_, each.get(), context);  // since it was reset
+    result = renew_library(driver(), each.get(), context);
   });
   if (before != nullptr && before != context) (void)bind(before);
   return result;
@@ -183,8 +195,9 @@ bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
   session.pool().post([&session, context, device, flags = args.flags, reply = record.reply()] {
     const DriverTable& driver = session.driver();
     const CUresult result = driver.cuCtxCreate_v2(&context->handle, flags, device->number());
-    // The driver has made it current, here, where it is not wanted.
-    if (result == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(session.home());
+    // The driver has put it on this thread's stack, where it is not wanted.
+    CUcontext top = nullptr;
+    if (result == CUDA_SUCCESS) (void)driver.cuCtxPopCurrent_v2(&top);
     // release: partner is Context::alive().
     context->state.store(result == CUDA_SUCCESS ? ContextState::kAlive : ContextState::kGone,
                          std::memory_order_release);

@@ -104,11 +104,18 @@ CUresult DeviceMemory::share(CUdevice peer, bool on) {
   access.location = memory_properties(peer).location;
   access.flags = on ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   CUresult result = CUDA_SUCCESS;
-  mapped_.for_each([&](uint64_t address, uint64_t bytes) {
-    const CUresult each = driver_->cuMemSetAccess(address, bytes, &access, 1);
-    if (result == CUDA_SUCCESS) result = each;
-  });
+  const auto set_all = [&] {
+    mapped_.for_each([&](uint64_t address, uint64_t bytes) {
+      const CUresult each = driver_->cuMemSetAccess(address, bytes, &access, 1);
+      if (result == CUDA_SUCCESS) result = each;
+    });
+  };
+  set_all();
   if (on && result == CUDA_SUCCESS) peers_.emplace_back(peer, 1);
+  if (on && result != CUDA_SUCCESS) {
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;  // all of it or none
+    set_all();
+  }
   if (!on) peers_.erase(found);
   return result;
 }
@@ -126,13 +133,26 @@ CUresult DeviceMemory::map_handles(uint64_t address, uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-bool DeviceMemory::release(uint64_t address, uint64_t bytes) {
+Charges DeviceMemory::share_charges(uint64_t address, uint64_t bytes) {
+  Charges charges;
+  for (const uint64_t end = address + bytes; address != end; address += kHandleBytes) {
+    std::shared_ptr<Charge>& charge = shared_[address];
+    if (charge == nullptr) charge = std::make_shared<Charge>(given_back_, kHandleBytes);
+    charges.push_back(charge);
+  }
+  return charges;
+}
+
+bool DeviceMemory::release(uint64_t address, uint64_t bytes, Charges* shared) {
   if (bytes == 0 || address % kHandleBytes != 0 || bytes % kHandleBytes != 0 ||
       !mapped_.contains(address, bytes)) {
     return false;
   }
   mapped_.erase(address, bytes);
   owned_.erase(address, bytes);
+  const auto first = shared_.lower_bound(address), last = shared_.lower_bound(address + bytes);
+  for (auto each = first; each != last; ++each) shared->push_back(std::move(each->second));
+  shared_.erase(first, last);
   return true;
 }
 
@@ -177,9 +197,9 @@ bool DeviceMemory::disown(CUdeviceptr address, uint64_t* bytes) {
 
 void DeviceMemory::collect() {
   // relaxed: only whether to look; it is asked for again.
-  if (given_back_.load(std::memory_order_relaxed) == 0) return;
+  if (given_back_->load(std::memory_order_relaxed) == 0) return;
   // acquire: partner is give_back(), behind the driver's free.
-  quota_.give(given_back_.exchange(0, std::memory_order_acquire));
+  quota_.give(given_back_->exchange(0, std::memory_order_acquire));
   publish_used();
 }
 
@@ -191,6 +211,10 @@ bool DeviceMemory::charge(uint64_t bytes) {
   }
   publish_used();
   return true;
+}
+
+std::shared_ptr<Charge> DeviceMemory::charge_shared(uint64_t bytes) {
+  return charge(bytes) ? std::make_shared<Charge>(given_back_, bytes) : nullptr;
 }
 
 void DeviceMemory::discharge(uint64_t bytes) {
@@ -208,7 +232,7 @@ void DeviceMemory::release_all() {
 void DeviceMemory::publish_used() {
   if (used_ == nullptr) return;
   std::lock_guard lock(publishing_);  // who comes last has seen what the others did
-  const uint64_t used = quota_.used(), given = given_back_.load(std::memory_order_acquire);
+  const uint64_t used = quota_.used(), given = given_back_->load(std::memory_order_acquire);
   used_->store(used - std::min(used, given), std::memory_order_relaxed);
 }
 

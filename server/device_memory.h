@@ -56,8 +56,12 @@ class DeviceMemory {
   CUresult share(CUdevice peer, bool on);
 
   // The guest may no longer use [address, address + bytes), which map() has mapped. The caller
-  // unmaps it and says so with give_back(). False: not mapped, or no whole handles.
-  bool release(uint64_t address, uint64_t bytes);
+  // unmaps it and says so with give_back(), but for the bytes of *shared, which it lets go of then:
+  // others have been given those. False: not mapped, or no whole handles.
+  bool release(uint64_t address, uint64_t bytes, Charges* shared);
+  // What others are about to be given of [address, address + bytes), which is linear(). Whoever has
+  // the memory holds these.
+  Charges share_charges(uint64_t address, uint64_t bytes);
   // Gives back handles that were never mapped. False: there is not so much credit. Until the guest
   // asks for credit no more is made ahead.
   bool return_credit(uint64_t bytes);
@@ -70,7 +74,7 @@ class DeviceMemory {
   // Thread-safe: so many bytes, disowned or charged, are the driver's again. Published at once,
   // counted against the quota when memory is asked for next.
   void give_back(uint64_t bytes) {
-    given_back_.fetch_add(bytes, std::memory_order_release);
+    given_back_->fetch_add(bytes, std::memory_order_release);
     publish_used();
   }
 
@@ -80,6 +84,9 @@ class DeviceMemory {
   bool charge(uint64_t bytes);
   // Nothing was made.
   void discharge(uint64_t bytes);
+  // The same for memory that several may hold; null: the quota does not reach that far.
+  // Thread-safe.
+  std::shared_ptr<Charge> charge_shared(uint64_t bytes);
 
   // Memory of a module, which the driver placed, or that the guest has mapped itself; not counted.
   void add_global(uint64_t address, uint64_t bytes) { owned_.merge(address, bytes); }
@@ -121,7 +128,9 @@ class DeviceMemory {
   bool ahead_ = true;                                 // back_ahead() has a say
   bool shareable_ = false;
   AddressSet owned_;
-  std::atomic<uint64_t> given_back_{0};
+  std::map<uint64_t, std::shared_ptr<Charge>>
+      shared_;  // handles of map() that others have, by address
+  const Charge::Returns given_back_ = std::make_shared<std::atomic<uint64_t>>(0);
   std::map<CUdeviceptr, uint64_t> allocations_;
   std::mutex publishing_;
   std::atomic<uint64_t>* used_ = nullptr;

@@ -27,7 +27,7 @@ bool handle_EventDestroy(Session& session, const wire::EventDestroyArgs& args,
                          const Record& record) {
   const std::unique_ptr<EventEntry> entry = session.events().take(args.event);
   if (entry == nullptr) return session.malformed(record, "unknown event");
-  if (entry->name != ShareName()) session.shares().remove(entry->name);
+  session.shares().remove(entry->name);
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 

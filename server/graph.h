@@ -35,9 +35,8 @@ struct GraphNode {
   std::vector<uint32_t> before;  // earlier nodes
   wire::LaunchArgs launch;
   CUfunction function = nullptr;
-  std::weak_ptr<Module> module;  // of the function, as it was: `code` in its life number `life`
+  std::weak_ptr<Module> module;  // of the function, as it was: `code`
   const Module* code = nullptr;  // while `module` holds on to it no other one has this address
-  uint64_t life = 0;
   std::vector<std::byte> params;
   wire::RectCopyArgs copy;
   CUDA_MEMCPY3D box = {};

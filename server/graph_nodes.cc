@@ -39,7 +39,6 @@ NodesResult read_launch(Session& session, Bytes bytes, GraphNode* node) {
   const std::shared_ptr<Module> module = session.modules().find(node->launch.module);
   node->module = module;
   node->code = module.get();
-  node->life = module->life;
   node->params.assign(bytes.begin(), bytes.end());
   return NodesResult::kGood;
 }
@@ -68,8 +67,7 @@ NodesResult take_point(Session& session, uint64_t call, std::shared_ptr<HostPoin
   const auto get = [&] {
     return calls.take(session.driver(), call, session.bound(), true, &point);
   };
-  const CUresult result =
-      calls.needs_memory(true) ? session.in_primary(session.config().devices->first(), get) : get();
+  const CUresult result = calls.needs_memory(true) ? session.make_at_home(get) : get();
   if (result != CUDA_SUCCESS) return NodesResult::kStale;
   *taken = std::shared_ptr<HostPoint>(point, [&calls](HostPoint* each) { calls.give(each); });
   return NodesResult::kGood;
@@ -188,12 +186,9 @@ bool still_whole(Session& session, const Graph& graph) {
   for (const GraphNode& node : graph.nodes) {
     switch (static_cast<Op>(node.op)) {
       case Op::kLaunch:
-        if (seen != nullptr && node.code == seen->code && node.life == seen->life) break;
+        if (seen != nullptr && node.code == seen->code) break;
         seen = &node;
-        if (session.modules().find_ready(node.launch.module) != node.code ||
-            node.code->life != node.life) {
-          return false;
-        }
+        if (session.modules().find_ready(node.launch.module) != node.code) return false;
         break;
       case Op::kRectCopy:
         if (resolve_copy(session, graph.context, node.copy, &box) != nullptr ||

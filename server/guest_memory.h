@@ -25,8 +25,12 @@ class GuestMemory {
   }
   // Whether all of a range is memory that this guest may copy to and from.
   bool owns(uint64_t address, uint64_t bytes) const { return device_of(address, bytes) >= 0; }
-  // The device whose memory all of a range is; -1: it is not the guest's.
-  int device_of(uint64_t address, uint64_t bytes) const {
+  // The device whose memory all of a range is; -1: it is not the guest's. Several devices may use
+  // what the guest has mapped: then it is `preferred`'s, if that may, as work there needs no
+  // detour.
+  int device_of(uint64_t address, uint64_t bytes, uint32_t preferred = 0) const {
+    if (preferred < devices() && devices_[preferred]->owns(address, bytes))
+      return static_cast<int>(preferred);
     const auto found = std::find_if(devices_.begin(), devices_.end(),
                                     [&](const auto& each) { return each->owns(address, bytes); });
     return found == devices_.end() ? -1 : static_cast<int>(found - devices_.begin());

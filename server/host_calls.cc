@@ -17,22 +17,25 @@ void write_word(const HostPoint& point, uint32_t value) {
 
 }  // namespace
 
-// Without the lock: the driver may wait for its own threads, which may be in post().
+// Without the lock: the driver may wait for its own threads, which may be in post(). The memory is
+// ours, so it outlives whichever context it is registered in.
 CUresult HostCalls::grow(const DriverTable& driver, std::vector<HostPoint*>* into) {
-  if (driver.cuMemHostAlloc == nullptr || driver.cuMemHostGetDevicePointer_v2 == nullptr)
+  if (driver.cuMemHostRegister_v2 == nullptr || driver.cuMemHostGetDevicePointer_v2 == nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
-  void* block = nullptr;
+  Result<Mapping> mapped = Mapping::map_private(kBlockBytes);
+  if (!mapped.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* const block = mapped->data();
   CUdeviceptr address = 0;
-  CUresult result = driver.cuMemHostAlloc(&block, kBlockBytes,
-                                          CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  CUresult result = driver.cuMemHostRegister_v2(
+      block, kBlockBytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (result != CUDA_SUCCESS) return result;
   result = driver.cuMemHostGetDevicePointer_v2(&address, block, 0);
   if (result != CUDA_SUCCESS) {
-    (void)driver.cuMemFreeHost(block);
+    (void)driver.cuMemHostUnregister(block);
     return result;
   }
   std::lock_guard lock(mutex_);
-  blocks_.push_back(block);
+  blocks_.push_back(std::move(mapped).value());
   for (size_t offset = 0; offset < kBlockBytes; offset += kWordBytes) {
     HostPoint& point = points_.emplace_back();
     point.calls = this;
@@ -213,7 +216,7 @@ void HostCalls::release_all(const DriverTable& driver) {
   free_repeated_.clear();
   free_told_.clear();
   points_.clear();
-  for (void* block : blocks_) (void)driver.cuMemFreeHost(block);
+  for (const Mapping& block : blocks_) (void)driver.cuMemHostUnregister(block.data());
   blocks_.clear();
 }
 

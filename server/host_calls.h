@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/mapping.h"
 #include "driver_table.h"
 #include "protocol/ring/host_calls.h"
 
@@ -30,7 +31,7 @@ struct HostPoint {
   HostCalls* calls = nullptr;
   uint64_t call = 0;  // the guest's name of the function
   const Context* context = nullptr;
-  uint32_t* word = nullptr;  // memory of the driver's; `address` is the device's view of it
+  uint32_t* word = nullptr;  // memory that the driver knows; `address` is the device's view of it
   CUdeviceptr address = 0;   // 0: no device waits
   uint32_t unseen = 0;       // its word then
   uint32_t value = 0;
@@ -54,7 +55,7 @@ class HostCalls {
 
   // A point for one call, or, when it is `repeated`, for all calls of a graph's node; that one
   // waits for its value with CU_STREAM_WAIT_VALUE_EQ, others with _GEQ, as the word only rises for
-  // them. The device's primary context is current.
+  // them. Some context is current.
   CUresult take(const DriverTable& driver, uint64_t call, const Context* context, bool repeated,
                 HostPoint** point);
   // Whether take() asks the driver for memory.
@@ -99,7 +100,7 @@ class HostCalls {
   std::condition_variable posted_changed_;
   std::deque<HostPoint> points_;
   std::vector<HostPoint*> free_, free_repeated_, free_told_;
-  std::vector<void*> blocks_;
+  std::vector<Mapping> blocks_;
   std::deque<HostPoint*> posted_;  // the guest has them, in this order
   std::deque<Waiting> waiting_;    // there was no room
   std::thread thread_;

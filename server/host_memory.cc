@@ -63,14 +63,14 @@ bool handle_HostMap(Session& session, const wire::HostMapArgs& args, const Recor
       return session.malformed(record, "descriptor");
     }
   }
-  session.pool().post([&session, args, shared, reply = record.reply()] {
+  session.pool().post([&session, args, shared, spare = session.spare(), reply = record.reply()] {
     constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     // With unified addressing memory of cuMemHostAlloc is all contexts', whatever was asked for.
     const unsigned flags = (args.flags & kFlags) | CU_MEMHOSTREGISTER_PORTABLE;
-    const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(session.home());
-    const CUresult result =
-        driver.cuMemHostRegister_v2(reinterpret_cast<void*>(args.address), args.bytes, flags);
+    const CUresult result = session.make_at_home(spare, [&] {
+      return session.driver().cuMemHostRegister_v2(reinterpret_cast<void*>(args.address),
+                                                   args.bytes, flags);
+    });
     if (result != CUDA_SUCCESS && !shared) restore_reservation(args.address, args.bytes);
     session.host_memory().end_map(args.address, result == CUDA_SUCCESS);
     session.channel().replies().complete(reply, result);
@@ -84,21 +84,15 @@ bool handle_HostUnmap(Session& session, const wire::HostUnmapArgs& args, const R
   if (!session.host_memory().begin_unmap(args.address, &bytes)) {
     return session.malformed(record, "unknown block");
   }
-  // A driver waits for the work of the context that asks, which for it is always the primary one.
-  Marks marks;
-  if (Context* context = session.bound(); context != nullptr && !context->primary)
-    (void)session.noted(session.mark_context(context, &marks), context);
-  session.pool().post([&session, address = args.address, bytes, marks = std::move(marks),
-                       lanes = session.lane_ends(), reply = record.reply()] {
-    for (const LanePoint& point : lanes) session.lanes().wait(point);
-    for (const MarkRef& mark : marks) (void)session.wait(*mark);
-    const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(session.home());
-    const CUresult result = driver.cuMemHostUnregister(reinterpret_cast<void*>(address));
-    if (!session.channel().transport().same_address_space()) restore_reservation(address, bytes);
-    session.host_memory().end_unmap(address);
-    session.channel().replies().complete(reply, result);
-  });
+  session.pool().post(session.behind_all(
+      [&session, address = args.address, bytes, reply = record.reply()](CUresult work) {
+        const CUresult result = session.end_at_home(
+            [&] { return session.driver().cuMemHostUnregister(reinterpret_cast<void*>(address)); });
+        if (!session.channel().transport().same_address_space())
+          restore_reservation(address, bytes);
+        session.host_memory().end_unmap(address);
+        session.channel().replies().complete(reply, result == CUDA_SUCCESS ? work : result);
+      }));
   return true;
 }
 

@@ -20,6 +20,8 @@ bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Rec
   share->info.offset = args.offset;
   share->info.size = args.size;
   share->info.device = session.config().devices->at(static_cast<size_t>(device))->identity().uuid;
+  share->charges =
+      session.memory().on(static_cast<uint32_t>(device))->share_charges(args.address, args.bytes);
   for (uint64_t done = 0; done < args.bytes; done += kHandleBytes) {
     CUmemGenericAllocationHandle handle = 0;
     const CUresult result = session.driver().cuMemRetainAllocationHandle(
@@ -79,7 +81,7 @@ static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t ad
 }
 
 bool handle_PeerMap(Session& session, const wire::PeerMapArgs& args, const Record& record) {
-  std::unique_ptr<Fetched> fetched = session.fetched().take(args.number);
+  const std::shared_ptr<Fetched> fetched = session.fetched().find(args.number);
   if (fetched == nullptr || fetched->info.kind != ShareKind::kMemory ||
       fetched->info.bytes != fetched->info.files * kHandleBytes) {
     return session.malformed(record, "nothing fetched that is memory");
@@ -88,23 +90,19 @@ bool handle_PeerMap(Session& session, const wire::PeerMapArgs& args, const Recor
   const int found = session.config().devices->find(info.device);
   if (session.memory().on(args.device) == nullptr)
     return session.malformed(record, "no such device");
-  if (found < 0) return session.complete(record, CUDA_ERROR_INVALID_DEVICE, nullptr, 0);
+  if (found < 0) return session.malformed(record, "memory of no device of the guest's");
   const auto owner = static_cast<uint32_t>(found);
-  DeviceMemory* memory = session.memory().on(owner);
-  if (!memory->charge(info.bytes))
-    return session.keep_fetched(record, args.number, std::move(fetched));
   if (!session.memory().claim(args.address, info.bytes))
     return session.malformed(record, "address range");
   const CUresult result = map_pieces(session, *fetched, args.address, owner, args.device);
+  // Without memory for it the guest may make room and try again.
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) session.fetched().drop(args.number);
   if (result != CUDA_SUCCESS) {
-    memory->discharge(info.bytes);
     session.memory().unclaim(args.address, info.bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-      return session.keep_fetched(record, args.number, std::move(fetched));
     return session.complete(record, result, nullptr, 0);
   }
-  session.physical().mappings[args.address] = {info.bytes, nullptr, owner};
-  memory->add_global(args.address + info.offset, info.size);
+  session.physical().mappings[args.address] = {info.bytes, nullptr, fetched->charges};
+  session.memory().on(owner)->add_global(args.address + info.offset, info.size);
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 

@@ -8,10 +8,15 @@
 namespace vgpu::server {
 namespace {
 
-// Tells all participants when what the event stands for now is past.
-void announce(Session& session, const std::shared_ptr<Event>& event) {
+// Tells all participants when what the event stands for now is past: its record, which is the
+// newest work of `stream`, or an earlier one of nobody knows which stream (null). Records of one
+// stream are past one after the other, so one thread waits for them.
+void announce(Session& session, const std::shared_ptr<Event>& event, Stream* stream) {
+  std::shared_ptr<Strand> strand = stream == nullptr ? nullptr : stream->announcements;
+  if (strand == nullptr) strand = std::make_shared<Strand>(&session.announcers());
+  if (stream != nullptr) stream->announcements = strand;
   const uint32_t number = event->peer->begin();
-  session.pool().post([&session, event, number, recorded = event->recorded] {
+  strand->post([&session, event, number, recorded = event->recorded] {
     session.lanes().wait(recorded);
     if (const Rundown::Use use(&event->context->use); use) {
       (void)session.driver().cuCtxSetCurrent(event->context->handle);
@@ -21,11 +26,27 @@ void announce(Session& session, const std::shared_ptr<Event>& event) {
   });
 }
 
+// The driver may wait for the device when it loses a page, and needs a context.
+PeerEvent::Disposer disposer(Session& session) {
+  return [queue = session.page_queue(), driver = &session.driver(),
+          home = session.home()](std::shared_ptr<PeerEvent> gone) {
+    queue->post([driver, home, gone = std::move(gone)]() mutable {
+      (void)driver->cuCtxSetCurrent(home);
+      gone.reset();
+    });
+  };
+}
+
+CUresult reach(Session& session, const std::shared_ptr<PeerEvent>& peer) {
+  return session.make_at_home([&peer] { return peer->register_page(); });
+}
+
 CUresult make_peer(Session& session, Event* event) {
-  Result<std::shared_ptr<PeerEvent>> made = PeerEvent::create(&session.driver());
+  Result<std::shared_ptr<PeerEvent>> made = PeerEvent::create(&session.driver(), disposer(session));
   if (!made.ok()) return CUDA_ERROR_NOT_SUPPORTED;
-  event->peer = std::move(made).value();
-  return CUDA_SUCCESS;
+  const CUresult result = reach(session, *made);
+  if (result == CUDA_SUCCESS) event->peer = std::move(made).value();
+  return result;
 }
 
 }  // namespace
@@ -38,7 +59,7 @@ bool handle_EventShare(Session& session, const wire::EventShareArgs& args, const
   if (entry->event->peer == nullptr) {
     if (const CUresult result = make_peer(session, entry->event.get()); result != CUDA_SUCCESS)
       return session.complete(record, result, nullptr, 0);
-    if (entry->event->records != 0) announce(session, entry->event);
+    if (entry->event->records != 0) announce(session, entry->event, nullptr);
   }
   if (entry->name == ShareName()) {
     auto share = std::make_shared<Share>(&session.driver());
@@ -56,16 +77,19 @@ bool handle_EventShare(Session& session, const wire::EventShareArgs& args, const
 }
 
 bool handle_EventOpen(Session& session, const wire::EventOpenArgs& args, const Record& record) {
-  const std::unique_ptr<Fetched> fetched = session.fetched().take(args.number);
+  const std::shared_ptr<Fetched> fetched = session.fetched().find(args.number);
   if (fetched == nullptr || fetched->info.kind != ShareKind::kEvent || fetched->files.size() != 1)
     return session.malformed(record, "nothing fetched that is an event");
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
+  session.fetched().drop(args.number);
   Result<std::shared_ptr<PeerEvent>> opened =
-      PeerEvent::open(&session.driver(), std::move(fetched->files[0]), std::move(fetched->link),
-                      fetched->info.participant);
+      PeerEvent::open(&session.driver(), disposer(session), std::move(fetched->files[0]),
+                      std::move(fetched->link), fetched->info.participant);
   if (!opened.ok()) return session.complete(record, CUDA_ERROR_INVALID_VALUE, nullptr, 0);
   CUevent handle = nullptr;
-  const CUresult result = session.driver().cuEventCreate(&handle, CU_EVENT_DISABLE_TIMING);
+  CUresult result = reach(session, *opened);
+  if (result == CUDA_SUCCESS)
+    result = session.driver().cuEventCreate(&handle, CU_EVENT_DISABLE_TIMING);
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   auto entry = std::make_unique<EventEntry>();
   entry->event =
@@ -86,7 +110,7 @@ bool handle_PeerEventRecord(Session& session, const wire::PeerEventRecordArgs& a
   if (entry == nullptr || entry->event->peer == nullptr)
     return session.malformed(record, "no shared event");
   if (!handle_EventRecord(session, plain, record)) return false;
-  announce(session, entry->event);
+  announce(session, entry->event, session.find_stream(args.stream));
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
@@ -112,7 +136,7 @@ bool handle_PeerEventWait(Session& session, const wire::PeerEventWaitArgs& args,
   // destroys.
   MarkRef behind;
   if (result == CUDA_SUCCESS && session.mark(stream, &behind) == CUDA_SUCCESS)
-    session.pool().post([&session, peer, behind] { (void)session.wait(*behind); });
+    session.let_go({std::move(behind)}, peer);
   return session.complete(record, result, nullptr, 0);
 }
 

@@ -13,8 +13,16 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
   Kernel* kernel = &module->kernels[index];
   if (kernel->context != session.bound()) {
     if (kernel->kernel == nullptr) return nullptr;  // a module's kernel stays in its context
-    *result = session.driver().cuKernelGetFunction(&kernel->function, kernel->kernel);
-    if (*result == CUDA_SUCCESS) kernel->context = session.bound();
+    auto known = kernel->functions.find(session.bound());
+    if (known == kernel->functions.end()) {
+      CUfunction function = nullptr;
+      *result = session.driver().cuKernelGetFunction(&function,
+                                                     kernel_in(*module, index, session.bound()));
+      if (*result != CUDA_SUCCESS) return kernel;
+      known = kernel->functions.emplace(session.bound(), function).first;
+    }
+    kernel->function = known->second;
+    kernel->context = session.bound();
   }
   return kernel;
 }

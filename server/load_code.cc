@@ -90,9 +90,9 @@ CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* modu
   return result;
 }
 
-CUresult with_jit_options(LoadRequest* request, const JitLoader& load) {
+CUresult with_jit_options(const LoadRequest& request, std::string* log, const JitLoader& load) {
   constexpr uint32_t kLogBytesMax = 1 << 20;
-  const uint32_t room = std::min(request->log_bytes, kLogBytesMax);
+  const uint32_t room = std::min(request.log_bytes, kLogBytesMax);
   std::vector<char> errors(room + 1), infos(room + 1);
   std::vector<CUjit_option> options;
   std::vector<void*> values;
@@ -106,13 +106,13 @@ CUresult with_jit_options(LoadRequest* request, const JitLoader& load) {
     add(CU_JIT_INFO_LOG_BUFFER, reinterpret_cast<uintptr_t>(infos.data()));
     add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, room);
   }
-  if (request->max_registers > 0) add(CU_JIT_MAX_REGISTERS, request->max_registers);
-  if (request->optimization_level >= 0) {
-    add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<uintptr_t>(request->optimization_level));
+  if (request.max_registers > 0) add(CU_JIT_MAX_REGISTERS, request.max_registers);
+  if (request.optimization_level >= 0) {
+    add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<uintptr_t>(request.optimization_level));
   }
   const CUresult result =
       load(static_cast<unsigned>(options.size()), options.data(), values.data());
-  request->log = result == CUDA_SUCCESS ? infos.data() : errors.data();
+  *log = result == CUDA_SUCCESS ? infos.data() : errors.data();
   return result;
 }
 
@@ -121,8 +121,8 @@ CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* mo
     log(Level::kError, "the driver cannot list a module's functions: it is older than CUDA 12.4");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  CUresult result =
-      with_jit_options(request, [&](unsigned count, CUjit_option* options, void** values) {
+  CUresult result = with_jit_options(
+      *request, &request->log, [&](unsigned count, CUjit_option* options, void** values) {
         return driver.cuModuleLoadDataEx(&module->module, request->image.data(), count, options,
                                          values);
       });

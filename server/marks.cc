@@ -95,6 +95,21 @@ void Session::answer_after(Marks marks, uint32_t reply, Context* context) {
   });
 }
 
+std::function<void()> Session::behind_all(std::function<void(CUresult)> job) {
+  Marks marks;
+  (void)mark_all(&marks);  // a broken context: what runs there is past
+  return
+      [this, asked = bound_, job = std::move(job), marks = std::move(marks), lanes = lane_ends()] {
+        for (const LanePoint& point : lanes) lanes_.wait(point);
+        CUresult result = CUDA_SUCCESS;
+        for (const MarkRef& mark : marks) {
+          const CUresult each = wait(*mark);
+          if (mark->context == asked && result == CUDA_SUCCESS) result = each;
+        }
+        job(result);
+      };
+}
+
 void Session::answer_soon(MarkRef mark, uint32_t reply) {
   if (prints()) return answer_after({mark}, reply, mark->context);
   if (past(*mark)) return channel_->replies().complete(reply, CUDA_SUCCESS);

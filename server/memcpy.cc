@@ -17,7 +17,8 @@ bool copy_addresses(Session& session, const Args& args, const Record& record, bo
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (!owned) return session.malformed(record, "not the guest's memory");
   session.admission().admit(copy_cost(args.bytes));
-  const WorkPlace place(session, *stream, session.memory().device_of(on_device, args.bytes));
+  const WorkPlace place(session, *stream,
+                        session.memory().device_of(on_device, args.bytes, stream->context->device));
   return session.submit(
       stream, record,
       [args, call, place](const DriverTable& driver, CUstream handle, const std::byte*) {
@@ -44,7 +45,8 @@ bool handle_CopyToDevice(Session& session, const wire::CopyToDeviceArgs& args,
                          const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  const int device = session.memory().device_of(args.destination, args.bytes);
+  const int device =
+      session.memory().device_of(args.destination, args.bytes, stream->context->device);
   if (device < 0) return session.malformed(record, "destination is not the guest's memory");
   return copy_up(
       session, stream, args, record,
@@ -60,7 +62,7 @@ bool handle_CopyFromDevice(Session& session, const wire::CopyFromDeviceArgs& arg
                            const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  const int device = session.memory().device_of(args.source, args.bytes);
+  const int device = session.memory().device_of(args.source, args.bytes, stream->context->device);
   if (device < 0) return session.malformed(record, "source is not the guest's memory");
   return copy_down(
       session, stream, args, record,
@@ -99,8 +101,8 @@ bool handle_CopyFromDeviceInPlace(Session& session, const wire::CopyFromDeviceIn
 bool handle_CopyDevice(Session& session, const wire::CopyDeviceArgs& args, const Record& record) {
   Stream* stream = session.find_stream(args.stream);
   if (stream == nullptr) return session.malformed(record, "unknown stream");
-  const int to = session.memory().device_of(args.destination, args.bytes);
-  const int from = session.memory().device_of(args.source, args.bytes);
+  const int to = session.memory().device_of(args.destination, args.bytes, stream->context->device);
+  const int from = session.memory().device_of(args.source, args.bytes, stream->context->device);
   if (to < 0 || from < 0) return session.malformed(record, "not the guest's memory");
   session.admission().admit(copy_cost(args.bytes));
   if (to != from || static_cast<uint32_t>(to) != stream->context->device) [[unlikely]] {

@@ -75,7 +75,8 @@ const char* resolve(Session& session, const Context* context, const Extent& e, c
   }
   uint64_t span = 0;
   if (!span_of(e, end, &span)) return "box";
-  if (end.kind == kMemory) out->device = session.memory().device_of(end.memory, span);
+  if (end.kind == kMemory)
+    out->device = session.memory().device_of(end.memory, span, context->device);
   const bool ours =
       end.kind == kHost ? session.host_memory().contains(end.memory, span) : out->device >= 0;
   if (!ours) return "not the guest's memory";
@@ -261,7 +262,9 @@ bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Rec
   if (const char* why = check_fill(session, args); why != nullptr)
     return session.malformed(record, why);
   session.admission().admit(copy_cost(args.bytes));
-  const WorkPlace place(session, *stream, session.memory().device_of(args.destination, args.count));
+  const WorkPlace place(
+      session, *stream,
+      session.memory().device_of(args.destination, args.count, stream->context->device));
   return session.submit(
       stream, record, [args, place](const DriverTable& driver, CUstream handle, const std::byte*) {
         return place.run(driver, handle, [&](CUstream on) { return fill_rows(driver, args, on); });

@@ -1,5 +1,6 @@
 // Device memory of each of the guest's devices: mapping credit, more credit, fences for frees,
 // slabs and forwarding. SPDX-License-Identifier: Apache-2.0
+#include "server/log.h"
 #include "server/session.h"
 #include "server_handlers.h"
 
@@ -31,15 +32,20 @@ bool handle_MemRelease(Session& session, const wire::MemReleaseArgs& args, const
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   DeviceMemory* memory = session.memory().on(args.device);
   if (memory == nullptr) return session.malformed(record, "no such device");
-  if (!memory->release(args.address, args.bytes)) return session.malformed(record, "not mapped");
-  session.pool().post(
-      [&session, memory, args, lanes = session.lane_ends(), reply = record.reply()] {
-        for (const LanePoint& point : lanes) session.lanes().wait(point);
-        (void)session.driver().cuCtxSetCurrent(session.home());
-        const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
-        if (result == CUDA_SUCCESS) memory->give_back(args.bytes);
-        session.channel().replies().complete(reply, result);
-      });
+  auto shared = std::make_shared<Charges>();
+  if (!memory->release(args.address, args.bytes, shared.get()))
+    return session.malformed(record, "not mapped");
+  session.pool().post([&session, memory, args, shared, lanes = session.lane_ends(),
+                       reply = record.reply()] {
+    for (const LanePoint& point : lanes) session.lanes().wait(point);
+    const CUresult result =
+        session.end_at_home([&] { return session.driver().cuMemUnmap(args.address, args.bytes); });
+    if (result == CUDA_SUCCESS) {
+      memory->give_back(args.bytes - shared->size() * kHandleBytes);
+      shared->clear();
+    }
+    session.channel().replies().complete(reply, result);
+  });
   return true;
 }
 
@@ -106,18 +112,13 @@ bool handle_MemFreeForward(Session& session, const wire::MemFreeForwardArgs& arg
   if (!memory->disown(args.address, &bytes)) {
     return session.malformed(record, "unknown allocation");
   }
-  // Work of other contexts than the primary one, which the driver knows nothing of here.
-  Marks marks;
-  (void)session.mark_all(&marks);
-  auto job = [&session, memory, device, address = args.address, bytes, lanes = session.lane_ends(),
-              marks = std::move(marks), reply = record.reply()] {
-    for (const LanePoint& point : lanes) session.lanes().wait(point);
-    for (const MarkRef& mark : marks) (void)session.wait(*mark);
-    (void)session.driver().cuCtxSetCurrent(device->primary());
-    const CUresult result = session.driver().cuMemFree_v2(address);
-    if (result == CUDA_SUCCESS) memory->give_back(bytes);
-    session.channel().replies().complete(reply, result);
-  };
+  auto job = session.behind_all(
+      [&session, memory, device, address = args.address, bytes, reply = record.reply()](CUresult) {
+        (void)session.driver().cuCtxSetCurrent(device->primary());
+        const CUresult result = session.driver().cuMemFree_v2(address);
+        if (result == CUDA_SUCCESS) memory->give_back(bytes);
+        session.channel().replies().complete(reply, result);
+      });
   if (waits) {
     session.pool().post(std::move(job));
   } else {
@@ -131,6 +132,11 @@ bool handle_MemAccess(Session& session, const wire::MemAccessArgs& args, const R
   const Device* peer = session.config().devices->at(args.peer);
   if (memory == nullptr || peer == nullptr || args.device == args.peer)
     return session.malformed(record, "no such device");
+  // What the driver places goes by contexts (PeerAccess), and by none that a pool could name.
+  if (memory->mode() != protocol::AllocatorMode::kReserved) {
+    log(Level::kWarn, "cuMemPoolSetAccess: memory is where the driver puts it");
+    return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  }
   return session.complete(record, memory->share(peer->number(), args.enable != 0), nullptr, 0);
 }
 

@@ -30,7 +30,7 @@ bool handle_Fill(Session& session, const wire::FillArgs& args, const Record& rec
   }
   if (args.count > ~uint64_t{0} / args.width) return session.malformed(record, "element count");
   const uint64_t bytes = args.count * args.width;
-  const int device = session.memory().device_of(args.destination, bytes);
+  const int device = session.memory().device_of(args.destination, bytes, stream->context->device);
   if (device < 0 && !session.host_memory().contains(args.destination, bytes)) {
     return session.malformed(record, "not the guest's memory");
   }

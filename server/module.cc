@@ -36,13 +36,13 @@ bool ModuleTable::take_upload(uint64_t id, ImageBytes* bytes) {
   return true;
 }
 
-void forget_globals(GuestMemory* memory, Module* module, const Context* context) {
-  std::erase_if(module->globals, [&](const auto& each) {
-    const auto& [address, global] = each;
-    if (context != nullptr && global.context != context) return false;
-    memory->remove_global(address, global.bytes);
-    return true;
-  });
+bool forget_globals(GuestMemory* memory, Module* module, const Context* context) {
+  return std::erase_if(module->globals, [&](const auto& each) {
+           const auto& [address, global] = each;
+           if (context != nullptr && global.context != context) return false;
+           memory->remove_global(address, global.bytes);
+           return true;
+         }) != 0;
 }
 
 bool handle_ImageChunk(Session& session, const wire::ImageChunkArgs& args, const Record& record) {
@@ -156,7 +156,8 @@ bool handle_LayoutFetch(Session& session, const wire::LayoutFetchArgs& args, con
   return session.complete(record, CUDA_SUCCESS, &reply, sizeof(reply));
 }
 
-// The driver waits for work that uses the code; the helper does that, and the handle goes at once.
+// Work may still use the code, in any context if it is a library's; a helper waits for that, and
+// the handle goes at once. Nobody waits for the helper.
 bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
                          const Record& record) {
   ModuleTable& table = session.modules();
@@ -170,8 +171,7 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
   if (!module->ready.load(std::memory_order_acquire)) {
     return session.complete(record, CUDA_SUCCESS, nullptr, 0);  // its load had failed
   }
-  session.pool().post([&session, module, lanes = session.lane_ends()] {
-    for (const LanePoint& point : lanes) session.lanes().wait(point);
+  session.drop_queue().post(session.behind_all([&session, module](CUresult) {
     const DriverTable& driver = session.driver();
     const Rundown::Use use(&module->context->use);
     if (!use && module->library == nullptr) return;  // it went with its context
@@ -179,8 +179,9 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
     const CUresult result = module->library != nullptr ? driver.cuLibraryUnload(module->library)
                                                        : driver.cuModuleUnload(module->module);
     session.noted(result, module->context);
+    module->renewed.clear();  // with a context current
     if (session.prints()) session.publish_output();
-  });
+  }));
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
@@ -228,9 +229,10 @@ bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const DriverTable& driver = session.driver();
+  const CUlibrary library = library_in(*module, session.bound());
   CUresult result =
-      module->library != nullptr
-          ? driver.cuLibraryGetGlobal(&address, &bytes, module->library, name.c_str())
+      library != nullptr
+          ? driver.cuLibraryGetGlobal(&address, &bytes, library, name.c_str())
           : driver.cuModuleGetGlobal_v2(&address, &bytes, module->module, name.c_str());
   wire::ModuleGlobalReply reply;
   if (result == CUDA_SUCCESS) result = share_managed(session, address, &reply);

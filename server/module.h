@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,7 +36,9 @@ struct KernelParam {
 struct Kernel {
   CUfunction function = nullptr;     // in `context`
   CUkernel kernel = nullptr;         // of a library, else null
-  const Context* context = nullptr;  // a library's kernel has one function for each context
+  const Context* context = nullptr;  // a library's kernel: in which it was used last
+  // A library's kernel has one function for each context: those that are known. The consumer's.
+  std::map<const Context*, CUfunction> functions;
   std::string name;
   std::vector<KernelParam> params;
   uint64_t param_bytes = 0;
@@ -49,6 +52,21 @@ struct Global {
   const Context* context = nullptr;  // its memory goes with this, or with the module
 };
 
+// A library once more, for a context that has begun a new life while the driver's goes on: there
+// its variables have their first values. Some context is current when it goes.
+struct RenewedLibrary {
+  explicit RenewedLibrary(const DriverTable* table) : driver(table) {}
+  RenewedLibrary(const RenewedLibrary&) = delete;
+  RenewedLibrary& operator=(const RenewedLibrary&) = delete;
+  ~RenewedLibrary() {
+    if (library != nullptr) (void)driver->cuLibraryUnload(library);
+  }
+
+  const DriverTable* const driver;
+  CUlibrary library = nullptr;
+  std::vector<CUkernel> kernels;  // in the order of Module::kernels
+};
+
 // Loaded by a helper thread, used by the consumer once `ready` is seen.
 struct Module {
   CUmodule module = nullptr;
@@ -58,8 +76,10 @@ struct Module {
   std::vector<uint8_t> layout;           // the encoded module layout
   std::shared_ptr<LoadRequest> request;  // of a library: the driver reads its image in place
   std::map<uint64_t, Global> globals;    // by address; the consumer's
-  uint64_t life = 0;                     // how often it was loaded again; the consumer's
-  std::atomic<bool> ready{false};        // release by the helper, acquire by the consumer
+  // Of a library, by contexts; in all others it is `library`. The consumer's.
+  std::map<const Context*, std::unique_ptr<RenewedLibrary>> renewed;
+  std::set<const Context*> stale;  // to be renewed before they use it again; the consumer's
+  std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };
 
@@ -84,8 +104,9 @@ struct ModuleTable {
   Module* find_ready(uint64_t id) const;
 };
 
-// The guest may no longer copy to and from the module's variables; nullptr: in any context.
-void forget_globals(GuestMemory* memory, Module* module, const Context* context = nullptr);
+// The guest may no longer copy to and from the module's variables; nullptr: in any context. Whether
+// it might.
+bool forget_globals(GuestMemory* memory, Module* module, const Context* context = nullptr);
 
 // What a load was asked for, and what came of it.
 struct LoadRequest {
@@ -102,19 +123,26 @@ struct LoadRequest {
 // while the driver compiles. Thread-safe.
 CUresult load_module(const DriverTable& driver, LoadRequest* request, Module* module);
 CUresult load_library(const DriverTable& driver, LoadRequest* request, Module* module);
-// Loads a library again, so that its variables have their first values. A failure leaves it as it
-// was. Its context is current.
-CUresult renew_library(const DriverTable& driver, Module* module);
+// A context ends: the guest may no longer use its variables and functions of the module. A library
+// that a primary one has used is stale there, as the driver's context may go on.
+void forget_uses(GuestMemory* memory, Module* module, const Context* context);
+// Loads a library again for the context, which is current, if it is stale there. A failure leaves
+// it as it was. Blocks while the driver compiles.
+CUresult renew_library(const DriverTable& driver, Module* module, const Context* context);
 // Name, parameters and attributes of one kernel. `attributes` come in the order of
 // CUfunction_attribute.
 CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
                          std::vector<int32_t>* attributes);
-// Runs one of the driver's loaders with the request's options; the log ends in request->log.
+// Runs one of the driver's loaders with the request's options; *log is what the compiler says.
 using JitLoader = std::function<CUresult(unsigned count, CUjit_option* options, void** values)>;
-CUresult with_jit_options(LoadRequest* request, const JitLoader& load);
+CUresult with_jit_options(const LoadRequest& request, std::string* log, const JitLoader& load);
 // All of it, on a helper thread: loads in module->context, describes the kernels, fills
 // module->layout.
 CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module);
+
+// A library, or its kernel of this place, in a context; of a module null.
+CUlibrary library_in(const Module& module, const Context* context);
+CUkernel kernel_in(const Module& module, uint32_t index, const Context* context);
 
 class Session;
 // The kernel in the bound context; nullptr = there is none, or *result says what the driver said.

@@ -67,6 +67,7 @@ class StreamFlow {
 
 struct Event;
 class PeerEvent;
+class Strand;
 struct Stream {
   Stream(Context* owner, const FlowLimits& limits) : context(owner), flow(owner, limits) {}
 
@@ -81,6 +82,9 @@ struct Stream {
   // The guest's event that is the last of its work here, and which record of it; 0 = other work is.
   std::weak_ptr<Event> last_event;
   uint64_t last_record = 0;
+  // Tells other sessions which records of shared events are past, in the stream's order; null:
+  // there were none.
+  std::shared_ptr<Strand> announcements;
   StreamFlow flow;
 };
 

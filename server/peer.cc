@@ -1,6 +1,8 @@
 // Access to memory of other devices, by the contexts that the guest names and by whole devices.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "server/session.h"
 #include "server_handlers.h"
@@ -8,11 +10,30 @@
 namespace vgpu::server {
 namespace {
 
+// The driver's contexts that `user` gains or loses access to with `peer`: its own, and the primary
+// one of its device, where memory that is lent lies, whichever the guest means. That one goes with
+// the first and the last that `user` has of the device.
+std::vector<CUcontext> owners(const Context& user, const Context& peer, CUcontext primary) {
+  std::vector<CUcontext> found;
+  if (peer.handle != primary) found.push_back(peer.handle);
+  const bool others = std::any_of(
+      user.peers.begin(), user.peers.end(),
+      [&peer](const Context* each) { return each != &peer && each->device == peer.device; });
+  if (!others && primary != nullptr) found.push_back(primary);
+  return found;
+}
+
 // With the context current. Memory that the driver has placed (arrays, variables, what is lent)
-// goes by contexts; what the guest maps goes by devices.
-CUresult switch_access(const DriverTable& driver, CUcontext peer, bool enable) {
-  if (enable) return driver.cuCtxEnablePeerAccess(peer, 0);
-  return driver.cuCtxDisablePeerAccess(peer);
+// goes by contexts; what the guest maps goes by devices. All of them or none.
+CUresult switch_access(const DriverTable& driver, std::span<const CUcontext> peers, bool enable) {
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const CUresult result = enable ? driver.cuCtxEnablePeerAccess(peers[i], 0)
+                                   : driver.cuCtxDisablePeerAccess(peers[i]);
+    if (result == CUDA_SUCCESS) continue;
+    if (enable) (void)switch_access(driver, peers.first(i), false);
+    return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -28,21 +49,16 @@ CUresult Session::set_peer(Context* context, Context* peer, bool enable) {
   CUresult result = enable ? memory.share(number, true) : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS) return result;
   result = driver().cuCtxSetCurrent(context->handle);
-  if (result == CUDA_SUCCESS) result = switch_access(driver(), peer->handle, enable);
-  // Memory that is lent belongs to the primary context, whichever the guest means.
   const CUcontext primary = config_.devices->at(peer->device)->primary();
-  const bool others = std::any_of(
-      context->peers.begin(), context->peers.end(),
-      [peer](const Context* each) { return each != peer && each->device == peer->device; });
-  if (result == CUDA_SUCCESS && primary != nullptr && primary != peer->handle && !others)
-    (void)switch_access(driver(), primary, enable);
+  if (result == CUDA_SUCCESS)
+    result = switch_access(driver(), owners(*context, *peer, primary), enable);
   (void)driver().cuCtxSetCurrent(bound_ != nullptr ? bound_->handle : home());
   if (enable && result == CUDA_SUCCESS) {
     context->peers.push_back(peer);
   } else if (!enable) {
     context->peers.erase(known);
   }
-  if (enable != (result == CUDA_SUCCESS)) (void)memory.share(number, false);
+  if (!enable || result != CUDA_SUCCESS) (void)memory.share(number, false);
   return result;
 }
 
@@ -51,13 +67,8 @@ CUresult Session::set_peer(Context* context, Context* peer, bool enable) {
 Session::PeerPairs Session::drop_peers(Context* context) {
   PeerPairs pairs;
   const auto add = [&](const Context& user, const Context& owner) {
-    pairs.emplace_back(user.handle, owner.handle);
     const CUcontext primary = config_.devices->at(owner.device)->primary();
-    const bool others = std::any_of(user.peers.begin(), user.peers.end(), [&](const Context* each) {
-      return each != &owner && each->device == owner.device;
-    });
-    if (primary != nullptr && primary != owner.handle && !others)
-      pairs.emplace_back(user.handle, primary);
+    for (const CUcontext each : owners(user, owner, primary)) pairs.emplace_back(user.handle, each);
   };
   while (!context->peers.empty()) {
     add(*context, *context->peers.back());

@@ -4,6 +4,7 @@
 #define VGPU_SERVER_PEER_EVENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "api/ipc/event_page.h"
@@ -18,13 +19,19 @@ namespace vgpu::server {
 // Thread-safe.
 class PeerEvent {
  public:
+  // Called with an event whose last user is gone: it goes where the driver may wait for the device,
+  // with a context current.
+  using Disposer = std::function<void(std::shared_ptr<PeerEvent>)>;
   // Our own, the first participant.
-  static Result<std::shared_ptr<PeerEvent>> create(const DriverTable* driver);
+  static Result<std::shared_ptr<PeerEvent>> create(const DriverTable* driver, Disposer disposer);
   // Another session's, whose worker is at the other end of `link` and has made us `participant`.
   // When that worker is gone, what it recorded last counts as past: nobody waits for the dead.
-  static Result<std::shared_ptr<PeerEvent>> open(const DriverTable* driver, UniqueFd file,
-                                                 UniqueFd link, uint32_t participant);
+  static Result<std::shared_ptr<PeerEvent>> open(const DriverTable* driver, Disposer disposer,
+                                                 UniqueFd file, UniqueFd link,
+                                                 uint32_t participant);
   ~PeerEvent();
+  // Before streams can wait: the driver learns of the page in the current context, for all of them.
+  CUresult register_page();
 
   int file() const { return file_.get(); }
   // A number for another worker that joins.
@@ -36,11 +43,13 @@ class PeerEvent {
 
  private:
   explicit PeerEvent(const DriverTable* driver) : driver_(driver) {}
+  static std::shared_ptr<PeerEvent> make(const DriverTable* driver, Disposer disposer);
   Status map(UniqueFd file);
 
   const DriverTable* driver_;
   UniqueFd file_;
   Mapping mapping_;
+  bool registered_ = false;
   CUdeviceptr word_ = 0;
   uint32_t participant_ = 0;
   UniqueFd link_;

@@ -23,6 +23,7 @@ struct Physical {
   uint32_t device = 0;  // the guest's number
   bool shares = false;  // may be exported
   ShareName name;       // under which it is; no session: not yet
+  Charges charges;
   // How often it is mapped; lowered by helpers once the driver has unmapped it.
   std::shared_ptr<std::atomic<uint32_t>> mappings = std::make_shared<std::atomic<uint32_t>>(0);
 };
@@ -32,7 +33,7 @@ struct PhysicalTable {
   struct Mapped {
     uint64_t bytes = 0;
     std::shared_ptr<std::atomic<uint32_t>> count;  // null: another session's, opened by IPC
-    uint32_t device = 0;                           // that the memory is on
+    Charges charges;                               // of another session's
   };
   HandleTable<Physical> handles;
   std::map<uint64_t, Mapped> mappings;  // by address

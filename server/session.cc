@@ -101,7 +101,9 @@ Session::~Session() {
   slab_queue_.stop();
   fence_queue_.stop();
   drop_queue_.stop();
+  announcers_.stop();
   pool_.stop();
+  page_queue_->stop();
 }
 
 bool Session::release_all() {
@@ -112,6 +114,7 @@ bool Session::release_all() {
   slab_queue_.stop();
   fence_queue_.stop();
   drop_queue_.stop();
+  announcers_.stop();
   pool_.stop();
   slab_streams_.clear();
   slab_sequence_ = 0;
@@ -138,6 +141,7 @@ bool Session::release_all() {
     (void)driver().cuModuleUnload(module->module);
   });
   modules_.libraries.for_each([&](uint64_t, std::shared_ptr<Module>& module) {
+    module->renewed.clear();
     if (module->library != nullptr) (void)driver().cuLibraryUnload(module->library);
   });
   bound_ = nullptr;

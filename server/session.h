@@ -48,6 +48,9 @@ inline constexpr uint32_t kExecutedBatch = 32;
 // Pieces of work of one stream at which a driver blocks the caller.
 inline constexpr uint32_t kDriverQueueDepth = 1024;
 
+// Whether a result means that the context is broken for good.
+bool is_sticky(CUresult result);
+
 enum class SessionEnd : uint8_t { kGuestGone, kMalformed, kDriverFailed };
 
 // What a piece of work for a stream needs beside its driver call.
@@ -121,6 +124,10 @@ class Session {
   CompletionPool& pool() { return pool_; }
   // For what waits and is not waited for, one after the other.
   RetirementQueue& drop_queue() { return drop_queue_; }
+  // For what tells other sessions that a record is past: nobody's answer may wait behind these.
+  CompletionPool& announcers() { return announcers_; }
+  // Pages of shared events are taken from the driver there.
+  const std::shared_ptr<RetirementQueue>& page_queue() { return page_queue_; }
   Lanes& lanes() { return lanes_; }
   HostCalls& host_calls() { return host_calls_; }
   ModuleTable& modules() { return modules_; }
@@ -134,8 +141,6 @@ class Session {
   PhysicalTable& physical() { return physical_; }
   Shares& shares() { return *config_.shares; }
   FetchedTable& fetched() { return fetched_; }
-  // Answers that there is no memory for it; the guest may make room and try again. (share.cc)
-  bool keep_fetched(const Record& record, uint64_t number, std::unique_ptr<Fetched> fetched);
   HandleTable<GraphEntry>& graphs() { return graphs_; }
   HandleTable<GraphSourceEntry>& graph_sources() { return graph_sources_; }
   HandleTable<LinkEntry>& links() { return links_; }
@@ -174,14 +179,46 @@ class Session {
   CUresult revive(Context* context);
   // The bound context is gone.
   void unbind();
-  // Calls `work` with the device's primary context current, whose memory outlives every other
-  // context.
+  // Calls `work` with the device's primary context current, for memory that the driver places on
+  // that device: it outlives every other context.
   template <typename Work>
   CUresult in_primary(const Device& device, Work work) {
     (void)driver().cuCtxSetCurrent(device.primary());
     const CUresult result = work();
     if (bound_ != nullptr) (void)bind(bound_);
     return result;
+  }
+  // home() is a context of the guest's as well, and a fault may have broken it. A context that may
+  // stand in for it: the bound one if it is sound; null: there is none. The consumer.
+  Context* spare();
+  // Calls `work`, which makes something that is of no context of the guest's, with home() current,
+  // or else `spare`. Leaves either current. Thread-safe.
+  template <typename Work>
+  CUresult make_at_home(Context* spare, Work work) {
+    if (const Context* own = home_context(); spare == nullptr || own == nullptr || !own->faulted) {
+      (void)driver().cuCtxSetCurrent(home());
+      const CUresult result = noted(work(), own);
+      if (spare == nullptr || !is_sticky(result)) return result;
+    }
+    const Rundown::Use use(&spare->use);
+    if (!use) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    (void)driver().cuCtxSetCurrent(spare->handle);
+    return noted(work(), spare);
+  }
+  // The same for the consumer, which is back in its context afterwards.
+  template <typename Work>
+  CUresult make_at_home(Work work) {
+    const CUresult result = make_at_home(spare(), std::move(work));
+    if (bound_ != nullptr) (void)bind(bound_);
+    return result;
+  }
+  // Calls `work`, which ends such a thing; that home() is broken is nothing to whoever asks.
+  // Thread-safe.
+  template <typename Work>
+  CUresult end_at_home(Work work) {
+    (void)driver().cuCtxSetCurrent(home());
+    const CUresult result = noted(work(), home_context());
+    return is_sticky(result) ? CUDA_SUCCESS : result;
   }
   // `context` gets or loses access to memory of `peer`'s device. What the driver says.
   CUresult set_peer(Context* context, Context* peer, bool enable);
@@ -224,6 +261,9 @@ class Session {
   void answer_after(Marks marks, uint32_t reply, Context* context);
   // The same for what is likely to be past within microseconds.
   void answer_soon(MarkRef mark, uint32_t reply);
+  // `job` for a helper, to run once everything is past that is in flight now, in any context: what
+  // a driver waits for by itself is one context only. It is told what came of the bound one's work.
+  std::function<void()> behind_all(std::function<void(CUresult)> job);
   // Thread-safe. A result of the driver in `context`: sets the sticky word when it is a fault.
   CUresult noted(CUresult result, const Context* context);
 
@@ -259,6 +299,8 @@ class Session {
   void bound_handles();
   bool step(const protocol::Record& record);
   void idle();
+  // The guest's own context at home(); null: it has not named it yet. Thread-safe.
+  const Context* home_context() const { return home_context_.load(std::memory_order_acquire); }
   // Answers those of soon_ that are past; hands over those that take longer. Whether some are left.
   bool poll_soon();
   void flush_slab();
@@ -289,6 +331,9 @@ class Session {
   Figures figures_;
   HandleBudget budget_;
   std::deque<Context> contexts_;  // never shrinks: all below, and waiting threads, refer to them
+  std::atomic<const Context*> home_context_{nullptr};
+  // Of its own, as shares may outlive the session.
+  const std::shared_ptr<RetirementQueue> page_queue_ = std::make_shared<RetirementQueue>();
   HandleTable<Stream> streams_;
   HandleTable<EventEntry> events_;
   ModuleTable modules_;
@@ -320,11 +365,10 @@ class Session {
   RetirementQueue drop_queue_;
   Watchdog watchdog_;
   Lanes lanes_;
+  CompletionPool announcers_;
   CompletionPool pool_;  // last: its threads use all of the above
 };
 
-// Whether a result means that the context is broken for good.
-bool is_sticky(CUresult result);
 // "CUDA_ERROR_…" for logs.
 std::string result_name(const DriverTable& driver, CUresult result);
 

@@ -93,6 +93,7 @@ Result<Fetched> fetch_here(const Share& share) {
   if (share.event != nullptr) return Status(StatusCode::kNotFound, "an event of this session");
   Fetched fetched;
   fetched.info = info_of(share);
+  fetched.charges = share.charges;
   for (const CUmemGenericAllocationHandle handle : share.handles) {
     Result<UniqueFd> file = export_file(share, handle);
     if (!file.ok()) return file.status();
@@ -126,7 +127,7 @@ Status send_share(int socket, const Share& share, uint32_t participant) {
   return ok_status();
 }
 
-Result<Fetched> receive_share(int socket) {
+Result<Fetched> receive_share(int socket, const Admit& admit) {
   Fetched fetched;
   Result<protocol::ControlFrame> first = protocol::receive_frame(socket, kShareTimeoutMs);
   if (!first.ok()) return first.status();
@@ -134,6 +135,7 @@ Result<Fetched> receive_share(int socket) {
     return Status(StatusCode::kMalformed, "description of memory");
   std::memcpy(&fetched.info, first->bytes.data(), sizeof(fetched.info));
   VGPU_RETURN_IF_ERROR(check(fetched.info));
+  VGPU_RETURN_IF_ERROR(admit(&fetched));
   while (fetched.files.size() < fetched.info.files) {
     Result<protocol::ControlFrame> frame = protocol::receive_frame(socket, kShareTimeoutMs);
     if (!frame.ok()) return frame.status();

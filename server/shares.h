@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "driver_table.h"
+#include "server/quota.h"
 
 namespace vgpu::server {
 
@@ -57,6 +59,7 @@ struct Share {
   const DriverTable* driver;
   ShareInfo info;
   std::vector<CUmemGenericAllocationHandle> handles;  // one reference each; a file is made of each
+  Charges charges;                                    // of the memory
   std::shared_ptr<PeerEvent> event;                   // kEvent: its page is the file
 };
 
@@ -64,7 +67,8 @@ struct Share {
 struct Fetched {
   ShareInfo info;
   std::vector<UniqueFd> files;
-  UniqueFd link;  // kEvent: to the other worker, for as long as both have it
+  Charges charges;  // of the memory, whose quota ever that is
+  UniqueFd link;    // kEvent: to the other worker, for as long as both have it
 };
 
 // Thread-safe.
@@ -92,12 +96,14 @@ inline constexpr size_t kFetchedMax = 64;  // that wait for the guest to use the
 class FetchedTable {
  public:
   // False: too many wait, or one has the number.
-  bool add(uint64_t number, std::unique_ptr<Fetched> fetched);
-  std::unique_ptr<Fetched> take(uint64_t number);
+  bool add(uint64_t number, std::shared_ptr<Fetched> fetched);
+  std::shared_ptr<Fetched> find(uint64_t number) const;
+  // False: there is none of that number.
+  bool drop(uint64_t number);
 
  private:
-  std::mutex mutex_;
-  std::map<uint64_t, std::unique_ptr<Fetched>> by_number_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Fetched>> by_number_;
 };
 
 // Of what is shared in this very process.
@@ -105,7 +111,9 @@ Result<Fetched> fetch_here(const Share& share);
 // The two ends of a connection between workers. `participant`: as which the other side takes part
 // in an event.
 Status send_share(int socket, const Share& share, uint32_t participant = 0);
-Result<Fetched> receive_share(int socket);
+// `admit` is told what it is before any of it arrives.
+using Admit = std::function<Status(Fetched*)>;
+Result<Fetched> receive_share(int socket, const Admit& admit);
 
 // How a worker reaches those of other sessions. Thread-safe.
 class Peers {

@@ -27,6 +27,17 @@ void PhysicalTable::release_all(const DriverTable& driver) {
   mappings.clear();
 }
 
+// The last step of making one.
+static bool keep(Session& session, const Record& record, uint64_t id,
+                 std::unique_ptr<Physical> made) {
+  const CUmemGenericAllocationHandle handle = made->handle;
+  if (session.physical().handles.insert(id, std::move(made)) == nullptr) {
+    (void)session.driver().cuMemRelease(handle);
+    return session.malformed(record, "id of physical memory");
+  }
+  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+}
+
 bool handle_PhysicalCreate(Session& session, const wire::PhysicalCreateArgs& args,
                            const Record& record) {
   if (args.bytes == 0 || args.bytes % kHandleBytes != 0)
@@ -36,25 +47,18 @@ bool handle_PhysicalCreate(Session& session, const wire::PhysicalCreateArgs& arg
   const bool shares = args.shares != 0;
   if (!session.memory().maps() || (shares && !session.config().shares_memory))
     return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
-  if (!memory->charge(args.bytes))
-    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
   auto made = std::make_unique<Physical>();
+  made->charges = {memory->charge_shared(args.bytes)};
+  if (made->charges[0] == nullptr)
+    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
   made->bytes = args.bytes;
   made->device = args.device;
   made->shares = shares;
   const CUmemAllocationProp properties =
       memory_properties(session.config().devices->at(args.device)->number(), shares);
   const CUresult result = session.driver().cuMemCreate(&made->handle, args.bytes, &properties, 0);
-  if (result != CUDA_SUCCESS) {
-    memory->discharge(args.bytes);
-    return session.complete(record, result, nullptr, 0);
-  }
-  const CUmemGenericAllocationHandle handle = made->handle;
-  if (session.physical().handles.insert(args.handle, std::move(made)) == nullptr) {
-    (void)session.driver().cuMemRelease(handle);
-    return session.malformed(record, "id of physical memory");
-  }
-  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  return keep(session, record, args.handle, std::move(made));
 }
 
 // The guest sends it when nothing is mapped any more, so the memory goes with the handle.
@@ -66,9 +70,7 @@ bool handle_PhysicalRelease(Session& session, const wire::PhysicalReleaseArgs& a
     return session.malformed(record, "unknown or mapped physical memory");
   const std::unique_ptr<Physical> physical = session.physical().handles.take(args.handle);
   session.shares().remove(physical->name);
-  const CUresult result = session.driver().cuMemRelease(physical->handle);
-  if (result == CUDA_SUCCESS) session.memory().on(physical->device)->discharge(physical->bytes);
-  return session.complete(record, result, nullptr, 0);
+  return session.complete(record, session.driver().cuMemRelease(physical->handle), nullptr, 0);
 }
 
 bool handle_PhysicalMap(Session& session, const wire::PhysicalMapArgs& args, const Record& record) {
@@ -77,8 +79,7 @@ bool handle_PhysicalMap(Session& session, const wire::PhysicalMapArgs& args, con
   if (!session.memory().claim(args.address, physical->bytes))
     return session.malformed(record, "address range");
   physical->mappings->fetch_add(1, std::memory_order_relaxed);
-  session.physical().mappings[args.address] = {physical->bytes, physical->mappings,
-                                               physical->device};
+  session.physical().mappings[args.address] = {physical->bytes, physical->mappings, {}};
   return session.complete(
       record, session.driver().cuMemMap(args.address, physical->bytes, 0, physical->handle, 0),
       nullptr, 0);
@@ -106,7 +107,7 @@ bool handle_PhysicalAccess(Session& session, const wire::PhysicalAccessArgs& arg
   return session.complete(record, result, nullptr, 0);
 }
 
-// The driver waits for the device inside, so a helper calls it.
+// What is in flight may still use it, so a helper waits.
 bool handle_PhysicalUnmap(Session& session, const wire::PhysicalUnmapArgs& args,
                           const Record& record) {
   PhysicalTable& table = session.physical();
@@ -114,28 +115,26 @@ bool handle_PhysicalUnmap(Session& session, const wire::PhysicalUnmapArgs& args,
   if (!table.exactly_mapped(args.address, args.bytes))
     return session.malformed(record, "not mapped");
   std::vector<std::shared_ptr<std::atomic<uint32_t>>> counts;
-  std::vector<std::pair<DeviceMemory*, uint64_t>> charged;  // of other sessions, which goes too
+  auto charged =
+      std::make_shared<Charges>();  // of other sessions' memory, which goes with the mapping
   auto it = table.mappings.find(args.address);
   while (it != table.mappings.end() && it->first < args.address + args.bytes) {
-    if (it->second.count == nullptr)
-      charged.emplace_back(session.memory().on(it->second.device), it->second.bytes);
-    else
-      counts.push_back(it->second.count);
+    if (it->second.count != nullptr) counts.push_back(it->second.count);
+    charged->insert(charged->end(), it->second.charges.begin(), it->second.charges.end());
     it = table.mappings.erase(it);
   }
   session.memory().unclaim(args.address, args.bytes);
-  session.pool().post(
-      [&session, args, counts, charged, lanes = session.lane_ends(), reply = record.reply()] {
-        for (const LanePoint& point : lanes) session.lanes().wait(point);
-        (void)session.driver().cuCtxSetCurrent(session.home());
-        const CUresult result = session.driver().cuMemUnmap(args.address, args.bytes);
-        if (result == CUDA_SUCCESS) {
-          for (const auto& [memory, bytes] : charged) memory->give_back(bytes);
-          // release: partner is the consumer, which may then give the memory back.
-          for (const auto& count : counts) count->fetch_sub(1, std::memory_order_release);
-        }
-        session.channel().replies().complete(reply, result);
-      });
+  session.pool().post(session.behind_all([&session, args, counts, charged,
+                                          reply = record.reply()](CUresult) {
+    const CUresult result =
+        session.end_at_home([&] { return session.driver().cuMemUnmap(args.address, args.bytes); });
+    if (result == CUDA_SUCCESS) {
+      charged->clear();
+      // release: partner is the consumer, which may then give the memory back.
+      for (const auto& count : counts) count->fetch_sub(1, std::memory_order_release);
+    }
+    session.channel().replies().complete(reply, result);
+  }));
   return true;
 }
 
@@ -167,6 +166,7 @@ bool handle_PhysicalExport(Session& session, const wire::PhysicalExportArgs& arg
       return session.complete(record, result, nullptr, 0);
     }
     share->handles.push_back(second);
+    share->charges = physical->charges;
     physical->name = session.shares().add(session.config().number, std::move(share));
   }
   wire::PhysicalExportReply reply;
@@ -180,35 +180,25 @@ bool handle_PhysicalExport(Session& session, const wire::PhysicalExportArgs& arg
 
 bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& args,
                            const Record& record) {
-  std::unique_ptr<Fetched> fetched = session.fetched().take(args.number);
+  const std::shared_ptr<Fetched> fetched = session.fetched().find(args.number);
   if (fetched == nullptr || fetched->info.kind != ShareKind::kPhysical ||
       fetched->files.size() != 1 || fetched->info.bytes % kHandleBytes != 0) {
     return session.malformed(record, "nothing fetched that is physical memory");
   }
   const int device = session.config().devices->find(fetched->info.device);
-  if (device < 0) return session.complete(record, CUDA_ERROR_INVALID_DEVICE, nullptr, 0);
-  DeviceMemory* memory = session.memory().on(static_cast<uint32_t>(device));
-  if (!memory->charge(fetched->info.bytes))
-    return session.keep_fetched(record, args.number, std::move(fetched));
+  if (device < 0) return session.malformed(record, "memory of no device of the guest's");
   auto made = std::make_unique<Physical>();
+  made->charges = fetched->charges;
   made->bytes = fetched->info.bytes;
   made->device = static_cast<uint32_t>(device);
   made->shares = true;
   const CUresult result = session.driver().cuMemImportFromShareableHandle(
       &made->handle, reinterpret_cast<void*>(static_cast<intptr_t>(fetched->files[0].get())),
       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (result != CUDA_SUCCESS) {
-    memory->discharge(fetched->info.bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-      return session.keep_fetched(record, args.number, std::move(fetched));
-    return session.complete(record, result, nullptr, 0);
-  }
-  const CUmemGenericAllocationHandle handle = made->handle;
-  if (session.physical().handles.insert(args.handle, std::move(made)) == nullptr) {
-    (void)session.driver().cuMemRelease(handle);
-    return session.malformed(record, "id of physical memory");
-  }
-  return session.complete(record, CUDA_SUCCESS, nullptr, 0);
+  // Without memory for it the guest may make room and try again.
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) session.fetched().drop(args.number);
+  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  return keep(session, record, args.handle, std::move(made));
 }
 
 }  // namespace vgpu::server

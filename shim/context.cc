@@ -13,6 +13,7 @@
 #include "shim/device.h"
 #include "shim/module_table.h"
 #include "shim/process.h"
+#include "shim/share.h"
 
 namespace vgpu::driver {
 
@@ -61,6 +62,7 @@ void forget_objects(Session& session, Context* context) {
   session.host_calls().forget(context);
   context->unordered_streams.store(0, std::memory_order_relaxed);
   session.memory().free_all_of(context->id);
+  shim::close_opened(session, context);
   session.contexts().drop_peers(context);
 }
 

@@ -53,6 +53,16 @@ CUresult share(Session& session, const Allocation& allocation, ShareName* name) 
   return CUDA_SUCCESS;
 }
 
+// Under opened.calls: takes away what begins at `visible`, when what is in flight is past.
+CUresult close(Session& session, uint64_t visible) {
+  wire::PhysicalUnmapArgs args;
+  if (!session.virtual_memory().remove_peer(visible, &args.address, &args.bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = session.call(nullptr, Op::kPhysicalUnmap, args);
+  if (result == CUDA_SUCCESS) session.virtual_memory().give_up_for_peer(args.address, args.bytes);
+  return result;
+}
+
 // Memory of another guest's at addresses of ours.
 CUresult open(Session& session, Context* context, const ShareName& name, uint64_t* address) {
   shim::FetchedShare fetched;
@@ -106,7 +116,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle bytes, unsigned 
   if (handle.name.session == session->hello().session) return CUDA_ERROR_INVALID_CONTEXT;
   OpenedMemory& opened = session->shared().opened;
   std::lock_guard lock(opened.calls);
-  const PeerName name{handle.name.secret_low, handle.name.secret_high, handle.name.session};
+  // Each context has a mapping of its own, which its device may use and which ends with it.
+  const PeerName name{handle.name.secret_low, handle.name.secret_high, handle.name.session,
+                      context->id};
   uint64_t address = opened.reopen(name);
   if (address == 0) {
     if (CUresult r = open(*session, context, handle.name, &address); r != CUDA_SUCCESS) return r;
@@ -125,12 +137,20 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   const OpenedMemory::Close closed = opened.close(address);
   if (closed == OpenedMemory::Close::kUnknown) return CUDA_ERROR_INVALID_VALUE;
   if (closed == OpenedMemory::Close::kStillOpen) return CUDA_SUCCESS;
-  wire::PhysicalUnmapArgs args;
-  if (!session->virtual_memory().remove_peer(address, &args.address, &args.bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = session->call(nullptr, Op::kPhysicalUnmap, args);
-  if (result == CUDA_SUCCESS) session->virtual_memory().give_up_for_peer(args.address, args.bytes);
-  return result;
+  return close(*session, address);
 }
 
 }  // namespace vgpu::driver
+
+namespace vgpu::shim {
+
+void close_opened(Session& session, const Context* context) {
+  OpenedMemory& opened = session.shared().opened;
+  std::lock_guard lock(opened.calls);
+  for (const uint64_t visible : session.virtual_memory().peers_of(context->id)) {
+    opened.forget(visible);
+    (void)driver::close(session, visible);
+  }
+}
+
+}  // namespace vgpu::shim

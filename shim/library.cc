@@ -12,7 +12,7 @@
 namespace vgpu::driver {
 
 using shim::Context;
-using shim::current_context;
+using shim::context_for;
 using shim::enter;
 using shim::find_function;
 using shim::find_global;
@@ -43,17 +43,6 @@ CUresult look_up(CUkernel handle, Session** session, Function** kernel) {
   if (CUresult r = enter(session); r != CUDA_SUCCESS) return r;
   *kernel = (*session)->kernels.find(id_of(handle));
   return *kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-}
-
-// The context in which a call about a device runs that names no context.
-CUresult context_for(Session& session, CUdevice device, Context** context) {
-  *context = current_context();
-  if (*context != nullptr && (*context)->device == device &&
-      (*context)->active.load(std::memory_order_acquire)) {
-    return CUDA_SUCCESS;
-  }
-  *context = session.contexts().primary(device);
-  return *context == nullptr ? CUDA_ERROR_INVALID_DEVICE : session.make_ready(*context);
 }
 
 struct JitOptions {

@@ -149,6 +149,16 @@ LoadOptions read_options(unsigned count, const CUjit_option* options, void** val
   return read;
 }
 
+CUresult context_for(Session& session, CUdevice device, Context** context) {
+  *context = current_context();
+  if (*context != nullptr && (device == kAnyDevice || (*context)->device == device) &&
+      (*context)->active.load(std::memory_order_acquire)) {
+    return CUDA_SUCCESS;
+  }
+  *context = session.contexts().primary(device == kAnyDevice ? 0 : device);
+  return *context == nullptr ? CUDA_ERROR_INVALID_DEVICE : session.make_ready(*context);
+}
+
 CUresult load_image(Session& session, Context* context, const void* image,
                     const LoadOptions& options, uint64_t* id) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -158,9 +168,11 @@ CUresult load_image(Session& session, Context* context, const void* image,
     log_line(LogLevel::kError, "not an image that can be loaded: %s", why.c_str());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  // A library belongs to no context; the worker loads it in whichever is bound.
-  Context* where = context != nullptr ? context : current_context();
-  if (where == nullptr || !where->active.load(std::memory_order_acquire)) where = nullptr;
+  // A library belongs to no context, but a driver loads in one.
+  Context* where = context;
+  if (where == nullptr) {
+    if (CUresult r = context_for(session, kAnyDevice, &where); r != CUDA_SUCCESS) return r;
+  }
   const uint64_t handle = insert_module(session, context);
   if (handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   wire::ModuleLoadArgs args;

@@ -25,6 +25,11 @@ struct LoadOptions {
 void put_log(std::string_view text, char* log, size_t bytes, void** filled);
 LoadOptions read_options(unsigned count, const CUjit_option* options, void** values);
 
+// The context in which a call about a device runs that names no context: the current one if it is
+// of that device, else the primary one, made ready.
+inline constexpr CUdevice kAnyDevice = -1;
+CUresult context_for(Session& session, CUdevice device, Context** context);
+
 // Sends `image` and makes a module of `context` (null: a library) out of it. *id is the handle.
 CUresult load_image(Session& session, Context* context, const void* image,
                     const LoadOptions& options, uint64_t* id);

@@ -72,7 +72,11 @@ CUresult FetchedShare::fetch(Session& session, const ShareName& name, uint32_t k
   args.secret_low = name.secret_low;
   args.secret_high = name.secret_high;
   wire::ShareFetchReply answer;
-  const CUresult result = session.ask(nullptr, Op::kShareFetch, args, &answer);
+  CUresult result = session.ask(nullptr, Op::kShareFetch, args, &answer);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && answer.device < session.hello().devices.size() &&
+      session.reclaim(static_cast<CUdevice>(answer.device), answer.bytes)) {
+    result = session.ask(nullptr, Op::kShareFetch, args, &answer);
+  }
   if (result != CUDA_SUCCESS) return result;
   session.shared().any.store(true);
   session_ = &session;

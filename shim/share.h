@@ -31,6 +31,9 @@ CUresult record_shared(Session& session, Context* context, uint64_t id, Event& e
                        const StreamRef& stream);
 CUresult wait_for_shared(Session& session, Context* context, uint64_t id, const StreamRef& stream);
 
+// Memory of others that a context has opened goes with it. (ipc.cc)
+void close_opened(Session& session, const Context* context);
+
 // Something of another session's that the worker keeps for this guest, until it is used or this
 // object goes.
 class FetchedShare {

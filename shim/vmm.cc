@@ -228,6 +228,7 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
   wire::PhysicalExportReply answer;
   if (CUresult r = session->ask(nullptr, Op::kPhysicalExport, args, &answer); r != CUDA_SUCCESS)
     return r;
+  session->virtual_memory().set_export_name(handle, answer.secret_low);
   return shim::write_name(*session, {answer.session, answer.secret_low, answer.secret_high},
                           static_cast<int*>(out));
 }
@@ -247,7 +248,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
     return r;
   wire::PhysicalImportArgs args;
   if (session->full()) return CUDA_ERROR_OUT_OF_MEMORY;
-  args.handle = session->virtual_memory().add(fetched.bytes(), type, fetched.device());
+  const bool own = name.session == session->hello().session;
+  args.handle = session->virtual_memory().add(fetched.bytes(), type, fetched.device(),
+                                              own ? name.secret_low : 0);
   args.number = fetched.number();
   if (args.handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = fetched.use(Op::kPhysicalImport, args);

@@ -99,7 +99,6 @@ CUresult StreamPools::destroy(uint64_t pool) {
   if (entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
   PerDevice& device = devices_[static_cast<size_t>(entry->device)];
   if (pool == device.default_id) return CUDA_ERROR_INVALID_VALUE;
-  (void)set_peers(*entry, {});
   ids_.remove(pool);
   entry->id = 0;
   if (device.current == pool) device.current = with_default(entry->device).default_id;
@@ -109,10 +108,13 @@ CUresult StreamPools::destroy(uint64_t pool) {
   return CUDA_SUCCESS;
 }
 
-// A pool without a name goes with its last block, which work may use long after it was freed.
+// A pool without a name goes with its last block, which work may use long after it was freed; so
+// does the access of other devices.
 void StreamPools::drop_done() {
-  pools_.remove_if([](const Entry& each) {
-    return each.id == 0 && each.pool.empty() && each.pool.parked_bytes() == 0;
+  pools_.remove_if([this](Entry& each) {
+    const bool done = each.id == 0 && each.pool.empty() && each.pool.parked_bytes() == 0;
+    if (done) (void)set_peers(each, {});
+    return done;
   });
 }
 

@@ -37,35 +37,47 @@ CUresult VirtualMemory::unreserve(uint64_t address, uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-uint64_t VirtualMemory::add(uint64_t bytes, uint64_t handle_types, int device) {
+uint64_t VirtualMemory::add(uint64_t bytes, uint64_t handle_types, int device,
+                            uint64_t export_name) {
   std::lock_guard lock(mutex_);
+  std::shared_ptr<Counted> counted;
+  if (export_name != 0) {
+    physical_.for_each([&](uint64_t, const Physical& each) {
+      if (each.export_name == export_name) counted = each.counted;
+    });
+  }
+  if (counted == nullptr) counted = std::make_shared<Counted>(created_on(device), bytes);
   const uint64_t handle = physical_.insert();
   if (handle == 0) return 0;
-  physical_.find(handle)->bytes = bytes;
-  physical_.find(handle)->handle_types = handle_types;
-  physical_.find(handle)->device = device;
-  created_on(device) += bytes;
+  Physical* physical = physical_.find(handle);
+  physical->bytes = bytes;
+  physical->handle_types = handle_types;
+  physical->device = device;
+  physical->export_name = export_name;
+  physical->counted = std::move(counted);
   return handle;
+}
+
+void VirtualMemory::set_export_name(uint64_t handle, uint64_t export_name) {
+  std::lock_guard lock(mutex_);
+  if (Physical* physical = physical_.find(handle); physical != nullptr)
+    physical->export_name = export_name;
 }
 
 void VirtualMemory::forget(uint64_t handle) {
   std::lock_guard lock(mutex_);
-  created_on(physical_.find(handle)->device) -= physical_.find(handle)->bytes;
-  physical_.remove(handle);
+  drop(handle);
 }
 
-void VirtualMemory::set_bytes(uint64_t handle, uint64_t bytes) {
-  std::lock_guard lock(mutex_);
-  Physical* physical = physical_.find(handle);
-  created_on(physical->device) += bytes - physical->bytes;
-  physical->bytes = bytes;
+void VirtualMemory::drop(uint64_t handle) {
+  physical_.find(handle)->counted = nullptr;  // what a name stood for may stay in its place
+  physical_.remove(handle);
 }
 
 bool VirtualMemory::drop_if_unused(uint64_t handle) {
   const Physical* physical = physical_.find(handle);
   if (physical->references != 0 || physical->mappings != 0) return false;
-  created_on(physical->device) -= physical->bytes;
-  physical_.remove(handle);
+  drop(handle);
   return true;
 }
 
@@ -243,6 +255,15 @@ bool VirtualMemory::remove_peer(uint64_t visible, uint64_t* address, uint64_t* b
   created_on(found->second.device) -= found->second.bytes;
   peers_.erase(found);
   return true;
+}
+
+std::vector<uint64_t> VirtualMemory::peers_of(uint64_t context) {
+  std::vector<uint64_t> visible;
+  std::lock_guard lock(mutex_);
+  for (const auto& [address, peer] : peers_) {
+    if (peer.context == context) visible.push_back(address);
+  }
+  return visible;
 }
 
 }  // namespace vgpu::shim

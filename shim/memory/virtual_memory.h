@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -47,11 +48,12 @@ class VirtualMemory {
   CUresult reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t* address);
   CUresult unreserve(uint64_t address, uint64_t bytes);
 
-  // A name for memory that is about to be created or imported; 0: no more names.
-  uint64_t add(uint64_t bytes, uint64_t handle_types, int device = 0);
+  // A name for memory that is about to be created or imported; 0: no more names. `export_name`:
+  // what this process has exported under that (set_export_name()) is there already and counts once.
+  uint64_t add(uint64_t bytes, uint64_t handle_types, int device = 0, uint64_t export_name = 0);
+  void set_export_name(uint64_t handle, uint64_t export_name);
   // It could not be had.
   void forget(uint64_t handle);
-  void set_bytes(uint64_t handle, uint64_t bytes);
   // One reference less. *gone: it was the last, and nothing is mapped: the memory goes.
   CUresult release(uint64_t handle, bool* gone);
   // One reference more, to what is mapped at `address`.
@@ -94,6 +96,8 @@ class VirtualMemory {
                 int device = 0);
   // Of what begins at `visible`, as add_peer() knew it. False: nothing does.
   bool remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes);
+  // Where all begins that a context has opened.
+  std::vector<uint64_t> peers_of(uint64_t context);
 
   // How many handles there are.
   uint64_t count() const {
@@ -107,8 +111,19 @@ class VirtualMemory {
   }
 
  private:
+  // Memory counts from its first handle to its last.
+  struct Counted {
+    Counted(uint64_t& sum, uint64_t bytes) : total(sum), size(bytes) { total += size; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted() { total -= size; }
+    uint64_t& total;
+    const uint64_t size;
+  };
   struct Physical {
     uint64_t bytes = 0, handle_types = 0;
+    uint64_t export_name = 0;
+    std::shared_ptr<Counted> counted;
     uint32_t references = 1, mappings = 0;
     int device = 0;
   };
@@ -126,6 +141,7 @@ class VirtualMemory {
 
   Mappings::iterator at(uint64_t address);
   bool drop_if_unused(uint64_t handle);
+  void drop(uint64_t handle);
   uint64_t& created_on(int device) { return created_[static_cast<size_t>(device)]; }
 
   const uint64_t base_, bytes_;

@@ -94,6 +94,39 @@ TEST_F(IpcEventTest, WorksAtHome) {
   }
 }
 
+// Its end waits for no work, and keeps none from going on.
+TEST_F(IpcEventTest, EndsBesideWork) {
+  const CUevent event = create();
+  (void)handle_of(event);
+  const Words words(16);
+  Stream busy, other;
+  Gate gate(function("gate"), busy);
+  EXPECT_OK(cuEventDestroy_v2(event));
+  EXPECT_EQ(launch("fill", other, words.at(), 16, 5), CUDA_SUCCESS);
+  EXPECT_OK(cuStreamSynchronize(other));
+  EXPECT_CU(cuStreamQuery(busy), CUDA_ERROR_NOT_READY);
+}
+
+// However many records are not past yet, whoever waits for other work is answered.
+TEST_F(IpcEventTest, RecordsWaitWithTheirStream) {
+  constexpr int kRecords = 300;
+  const CUevent event = create();
+  (void)handle_of(event);
+  const Words words(4 << 20);
+  Stream busy, other;
+  {
+    Gate gate(function("gate"), busy);
+    for (int i = 0; i < kRecords; ++i) ASSERT_OK(cuEventRecord(event, busy));
+    for (int i = 0; i < 4; ++i)  // too much to be past at once
+      EXPECT_EQ(launch("fill", other, words.at(), 4 << 20, 5), CUDA_SUCCESS);
+    EXPECT_OK(cuStreamSynchronize(other));
+    EXPECT_CU(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  }
+  EXPECT_OK(cuEventSynchronize(event));
+  EXPECT_OK(cuEventQuery(event));
+  EXPECT_OK(cuEventDestroy_v2(event));
+}
+
 // Each waits on its device for what the other has recorded: words go there and back.
 TEST_F(IpcEventTest, ProcessesWaitForEachOther) {
   if (alone()) GTEST_SKIP() << "no other guests here";

@@ -71,10 +71,16 @@ TEST_F(IpcTest, AContextTakesWhatItHasOpened) {
 TEST_F(IpcTest, DISABLED_OpensInTwoContexts) {
   const CUipcMemHandle handle = handed_over("VGPU_TEST_LARGE");
   CUcontext other = nullptr;
+  size_t before = 0, opened = 0, after = 0, total = 0;
+  EXPECT_OK(cuMemGetInfo_v2(&before, &total));
   ASSERT_OK(cuCtxCreate_v4(&other, nullptr, 0, device_));
   EXPECT_EQ(word_at(open(handle)), 22U);
+  EXPECT_OK(cuMemGetInfo_v2(&opened, &total));
   ASSERT_OK(cuCtxDestroy_v2(other));
   ASSERT_OK(cuCtxSetCurrent(context_));
+  EXPECT_OK(cuMemGetInfo_v2(&after, &total));
+  EXPECT_LE(opened, before);
+  EXPECT_EQ(after, before) << "with the context";
   const Words own(1 << 20);  // perhaps where the other context had it
   EXPECT_OK(cuMemsetD32_v2(own.at(), 1, 1 << 20));
   const CUdeviceptr here = open(handle);

@@ -135,5 +135,30 @@ TEST_F(LibraryTest, NoUnifiedFunctions) {
             CUDA_ERROR_INVALID_HANDLE);
 }
 
+// Nothing is current, and the context that was used last is gone.
+TEST_F(LibraryTest, LoadsWhenItsContextHasEnded) {
+  ASSERT_OK(cuCtxSetCurrent(nullptr));
+  CUcontext created = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&created, 0, device_));
+  {
+    const Words words(4);
+    EXPECT_OK(cuMemsetD32_v2(words.at(), 1, 4));
+  }
+  EXPECT_OK(cuCtxDestroy_v2(created));
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  ASSERT_OK(cuLibraryLoadData(&library, kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  EXPECT_OK(cuLibraryGetKernel(&kernel, library, "fill"));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  const Words words(32);
+  CUdeviceptr out = words.at();
+  uint32_t n = 32, value = 5;
+  void* params[] = {&out, &n, &value};
+  EXPECT_OK(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 32, 1, 1, 0, nullptr,
+                           params, nullptr));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(32, 5));
+  EXPECT_OK(cuLibraryUnload(library));
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

@@ -157,6 +157,25 @@ TEST_F(PeerTest, EachDeviceHasItsContextsAndMemory) {
   EXPECT_OK(cuMemFree_v2(there));
 }
 
+// Each context of a device is enabled and disabled for itself.
+TEST_F(PeerTest, ContextsOfOneDeviceAreApart) {
+  if (devices() < 2) GTEST_SKIP() << "one device";
+  Other other(1);
+  CUcontext primary = nullptr;
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&primary, 1));
+  EXPECT_OK(cuCtxEnablePeerAccess(other.get(), 0));
+  EXPECT_OK(cuCtxEnablePeerAccess(primary, 0));
+  EXPECT_CU(cuCtxEnablePeerAccess(primary, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_OK(cuCtxDisablePeerAccess(primary));
+  EXPECT_CU(cuCtxDisablePeerAccess(primary), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_OK(cuCtxEnablePeerAccess(primary, 0));
+  EXPECT_OK(cuCtxDisablePeerAccess(other.get()));
+  EXPECT_OK(cuCtxEnablePeerAccess(other.get(), 0));
+  EXPECT_OK(cuCtxDisablePeerAccess(primary));
+  EXPECT_OK(cuCtxDisablePeerAccess(other.get()));
+  EXPECT_OK(cuDevicePrimaryCtxRelease_v2(1));
+}
+
 // Work on two devices, ordered by events, on memory of the first.
 TEST_F(PeerTest, EventsOrderTheWorkOfTwoDevices) {
   if (devices() < 2) GTEST_SKIP() << "one device";

@@ -282,6 +282,27 @@ TEST_F(SharedVmmTest, ADescriptorIsTheSameMemory) {
   EXPECT_OK(cuMemRelease(imported));
 }
 
+// However often this process has it.
+TEST_F(SharedVmmTest, ItsOwnMemoryCountsOnce) {
+  const auto free_bytes = [] {
+    size_t free = 0, total = 0;
+    EXPECT_OK(cuMemGetInfo_v2(&free, &total));
+    return free;
+  };
+  constexpr size_t kBytes = 32 * kStep;
+  const size_t before = free_bytes();
+  const CUmemGenericAllocationHandle made = create(kBytes);
+  EXPECT_EQ(before - free_bytes(), kBytes);
+  int descriptor = -1;
+  EXPECT_OK(cuMemExportToShareableHandle(&descriptor, made, kDescriptor, 0));
+  const CUmemGenericAllocationHandle imported = import(descriptor);
+  ::close(descriptor);
+  EXPECT_EQ(before - free_bytes(), kBytes);
+  EXPECT_OK(cuMemRelease(made));
+  EXPECT_OK(cuMemRelease(imported));
+  EXPECT_EQ(free_bytes(), before);
+}
+
 // While a kernel goes on writing to the memory, it is exported; nothing is lost.
 TEST_F(SharedVmmTest, ExportedUnderRunningKernels) {
   const CUmemGenericAllocationHandle made = create(8 * kStep);

@@ -120,6 +120,10 @@ EXPORT CUresult cuCtxDisablePeerAccess(CUcontext) { return CUDA_SUCCESS; }
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return current_context = context, CUDA_SUCCESS;
 }
+EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  *context = current_context;
+  return current_context = nullptr, CUDA_SUCCESS;
+}
 EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice) {
   *context = current_context = reinterpret_cast<CUcontext>(new int);

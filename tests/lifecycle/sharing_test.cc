@@ -153,9 +153,64 @@ TEST_F(Sharing, MappedMemoryCountsForBoth) {
   ASSERT_TRUE(first && second);
   ASSERT_EQ(first->guest->map(first->base(), 40 * kMiB), 0);
   ASSERT_EQ(second->guest->map(second->base(), 40 * kMiB), 0);
-  ASSERT_EQ(fetch(second.get(), share(first.get(), 40 * kMiB)), CUDA_SUCCESS);
-  EXPECT_EQ(map(second.get(), second->reserved()), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(fetch(second.get(), share(first.get(), 40 * kMiB)), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(second->guest->synchronize(), 0);
+}
+
+// Credit for `bytes` more, as far as the quota reaches: all that there ever was.
+uint64_t ask_for_credit(Guest* guest, uint64_t bytes) {
+  wire::MemCreditArgs args;
+  args.bytes = bytes;
+  protocol::Reply reply;
+  wire::MemCreditReply answer;
+  EXPECT_EQ(guest->call(Op::kMemCredit, args, &reply), CUDA_SUCCESS);
+  EXPECT_TRUE(reply.get(&answer));
+  return answer.credit;
+}
+
+// A guest cannot heap up memory in names that it gives to nobody.
+TEST_F(Sharing, WhatWasFreedCountsAsLongAsItIsShared) {
+  auto first = attach(0, 64 * kMiB);
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->guest->map(first->base(), 40 * kMiB), 0);
+  const Name name = share(first.get(), 40 * kMiB);
+  wire::MemReleaseArgs release;
+  release.address = first->base();
+  release.bytes = 40 * kMiB;
+  ASSERT_EQ(first->guest->call(Op::kMemRelease, release), CUDA_SUCCESS);
+  EXPECT_EQ(ask_for_credit(first->guest.get(), 40 * kMiB), 64 * kMiB);
+  wire::MemUnshareArgs unshare;
+  unshare.secret_low = name.low;
+  unshare.secret_high = name.high;
+  first->guest->post(Op::kMemUnshare, unshare);
+  EXPECT_EQ(ask_for_credit(first->guest.get(), 40 * kMiB), 104 * kMiB);
+}
+
+// Nor in what it fetches and never maps.
+TEST_F(Sharing, WhatIsFetchedCounts) {
+  auto first = attach(0, 64 * kMiB), second = attach(0, 64 * kMiB);
+  ASSERT_TRUE(first && second);
+  ASSERT_EQ(first->guest->map(first->base(), 40 * kMiB), 0);
+  const Name name = share(first.get(), 40 * kMiB);
+  // All of its quota has become credit as soon as it attached.
+  wire::CreditReturnArgs credit;
+  credit.bytes = 64 * kMiB;
+  second->guest->post(Op::kCreditReturn, credit);
+  ASSERT_EQ(fetch(second.get(), name, 1), CUDA_SUCCESS);
+  EXPECT_EQ(fetch(second.get(), name, 2), CUDA_ERROR_OUT_OF_MEMORY);
+  wire::ShareDropArgs drop;
+  drop.number = 1;
+  second->guest->post(Op::kShareDrop, drop);
+  EXPECT_EQ(fetch(second.get(), name, 2), CUDA_SUCCESS);
+  EXPECT_EQ(map(second.get(), second->reserved(), 2), CUDA_SUCCESS);
+  EXPECT_EQ(fetch(second.get(), name, 3), CUDA_ERROR_OUT_OF_MEMORY);
+  wire::PhysicalUnmapArgs unmap;
+  unmap.address = second->reserved();
+  unmap.bytes = 40 * kMiB;
+  ASSERT_EQ(second->guest->call(Op::kPhysicalUnmap, unmap), CUDA_SUCCESS);
+  EXPECT_EQ(fetch(second.get(), name, 3), CUDA_SUCCESS);
+  // What a session fetches of its own is there already.
+  EXPECT_EQ(fetch(first.get(), name, 1), CUDA_SUCCESS);
 }
 
 TEST_F(Sharing, GoesOnWithANewServer) {

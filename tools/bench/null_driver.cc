@@ -88,6 +88,7 @@ NULL_NOTHING(cuDevicePrimaryCtxSetFlags_v2, CUdevice, unsigned)
 NULL_CALL(cuCtxCreate_v2, CUcontext* out, unsigned, CUdevice) { return give(out); }
 NULL_NOTHING(cuCtxDestroy_v2, CUcontext)
 NULL_NOTHING(cuCtxSetCurrent, CUcontext)
+NULL_CALL(cuCtxPopCurrent_v2, CUcontext* out) { return give(out); }
 NULL_CALL(cuCtxGetDevice, CUdevice* out) { return *out = 0, CUDA_SUCCESS; }
 NULL_CALL(cuCtxGetCurrent, CUcontext* out) { return give(out); }
 NULL_NOTHING(cuCtxSynchronize)

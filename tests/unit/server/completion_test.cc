@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <future>
@@ -46,6 +47,26 @@ TEST(CompletionPool, WhatIsQueuedAtTheEndRunsToo) {
     for (int i = 0; i < kJobs; ++i) pool.post([&] { ++done; });
   }
   EXPECT_EQ(done, kJobs);
+}
+
+TEST(Strand, JobsKeepTheirOrderOnOneThread) {
+  std::vector<int> order;
+  std::promise<void> all, blocked;
+  CompletionPool pool;
+  const auto strand = std::make_shared<Strand>(&pool);
+  strand->post([&] { blocked.get_future().wait(); });
+  for (int i = 0; i < 2 * static_cast<int>(kCompletionThreadsMax); ++i) {
+    strand->post([&order, &all, i] {
+      order.push_back(i);
+      if (i + 1 == 2 * static_cast<int>(kCompletionThreadsMax)) all.set_value();
+    });
+  }
+  std::promise<void> beside;
+  pool.post([&] { beside.set_value(); });
+  ASSERT_EQ(beside.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  blocked.set_value();
+  ASSERT_EQ(all.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
 TEST(RetirementQueue, StepsKeepTheirOrder) {

@@ -80,12 +80,13 @@ TEST_F(DeviceMemoryTest, WhatIsReleasedIsQuotaAgain) {
   DeviceMemory memory = make(64 * kMiB);
   ASSERT_EQ(memory.back(64 * kMiB), CUDA_SUCCESS);
   ASSERT_EQ(memory.map(kRange.base, 40 * kMiB), CUDA_SUCCESS);
-  EXPECT_FALSE(memory.release(kRange.base, 42 * kMiB));
-  EXPECT_FALSE(memory.release(kRange.base + kMiB, 2 * kMiB));
-  EXPECT_FALSE(memory.release(kRange.base, 0));
-  EXPECT_FALSE(memory.release(kRange.base, ~uint64_t{0} - 2 * kMiB + 1));
-  ASSERT_TRUE(memory.release(kRange.base + 4 * kMiB, 16 * kMiB));
-  EXPECT_FALSE(memory.release(kRange.base + 4 * kMiB, 2 * kMiB));
+  Charges shared;
+  EXPECT_FALSE(memory.release(kRange.base, 42 * kMiB, &shared));
+  EXPECT_FALSE(memory.release(kRange.base + kMiB, 2 * kMiB, &shared));
+  EXPECT_FALSE(memory.release(kRange.base, 0, &shared));
+  EXPECT_FALSE(memory.release(kRange.base, ~uint64_t{0} - 2 * kMiB + 1, &shared));
+  ASSERT_TRUE(memory.release(kRange.base + 4 * kMiB, 16 * kMiB, &shared));
+  EXPECT_FALSE(memory.release(kRange.base + 4 * kMiB, 2 * kMiB, &shared));
   EXPECT_FALSE(memory.owns(kRange.base + 4 * kMiB, 1));
   EXPECT_TRUE(memory.owns(kRange.base, 4 * kMiB));
   EXPECT_EQ(memory.back_more(16 * kMiB), CUDA_SUCCESS);
@@ -94,6 +95,39 @@ TEST_F(DeviceMemoryTest, WhatIsReleasedIsQuotaAgain) {
   EXPECT_EQ(memory.back_more(16 * kMiB), CUDA_SUCCESS);
   EXPECT_EQ(memory.backed_bytes(), 80 * kMiB) << "all that ever was";
   EXPECT_EQ(memory.map(kRange.base + 4 * kMiB, 16 * kMiB), CUDA_SUCCESS) << "there again";
+}
+
+// A guest that shares its memory, frees it and allocates again would have ever more of the device.
+TEST_F(DeviceMemoryTest, WhatOthersHaveCountsUntilTheyGiveItUp) {
+  DeviceMemory memory = make(8 * kMiB);
+  ASSERT_EQ(memory.back(8 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(memory.map(kRange.base, 8 * kMiB), CUDA_SUCCESS);
+  Charges theirs = memory.share_charges(kRange.base, 4 * kMiB);
+  Charges again = memory.share_charges(kRange.base + 2 * kMiB, 2 * kMiB);
+  EXPECT_EQ(theirs[1], again[0]) << "counted once";
+  Charges shared;
+  ASSERT_TRUE(memory.release(kRange.base, 6 * kMiB, &shared));
+  ASSERT_EQ(shared.size(), 2U);
+  memory.give_back(6 * kMiB - shared.size() * kHandleBytes);
+  shared.clear();
+  EXPECT_TRUE(memory.charge(2 * kMiB));
+  EXPECT_FALSE(memory.charge(1)) << "others have it";
+  theirs.clear();
+  EXPECT_TRUE(memory.charge(2 * kMiB));
+  EXPECT_FALSE(memory.charge(1)) << "somebody has it";
+  again.clear();
+  EXPECT_TRUE(memory.charge(2 * kMiB));
+  EXPECT_FALSE(memory.charge(1));
+}
+
+TEST_F(DeviceMemoryTest, SharedMemoryThatStaysIsNotGivenBack) {
+  DeviceMemory memory = make(4 * kMiB);
+  ASSERT_EQ(memory.back(4 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(memory.map(kRange.base, 4 * kMiB), CUDA_SUCCESS);
+  memory.share_charges(kRange.base, 4 * kMiB).clear();
+  EXPECT_FALSE(memory.charge(1));
+  std::shared_ptr<Charge> none = memory.charge_shared(2 * kMiB);
+  EXPECT_EQ(none, nullptr);
 }
 
 TEST_F(DeviceMemoryTest, ReturnedCreditIsQuotaAgain) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <thread>
 
 #include "tests/unit/protocol/test_channel.h"
@@ -24,16 +23,10 @@ CUresult g_refusal = CUDA_SUCCESS;
 
 DriverTable fake_driver() {
   DriverTable driver;
-  driver.cuMemHostAlloc = [](void** memory, size_t bytes, unsigned) {
-    *memory = std::aligned_alloc(4096, bytes);
-    return CUDA_SUCCESS;
-  };
+  driver.cuMemHostRegister_v2 = [](void*, size_t, unsigned) { return CUDA_SUCCESS; };
+  driver.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
   driver.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* address, void* memory, unsigned) {
     *address = reinterpret_cast<CUdeviceptr>(memory);
-    return CUDA_SUCCESS;
-  };
-  driver.cuMemFreeHost = [](void* memory) {
-    std::free(memory);
     return CUDA_SUCCESS;
   };
   driver.cuLaunchHostFunc = [](CUstream, CUhostFn function, void* point) {
