@@ -9,8 +9,9 @@
 namespace vgpu {
 namespace {
 
-Result<Mapping> map(int fd, size_t bytes, int flags) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+Result<Mapping> map(int fd, size_t bytes, int flags, uint64_t offset = 0) {
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED) return Status::from_errno(errno, "mmap");
   return Mapping(data, bytes);
 }
@@ -26,7 +27,9 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
-Result<Mapping> Mapping::map_shared(int fd, size_t bytes) { return map(fd, bytes, MAP_SHARED); }
+Result<Mapping> Mapping::map_shared(int fd, size_t bytes, uint64_t offset) {
+  return map(fd, bytes, MAP_SHARED, offset);
+}
 
 Result<Mapping> Mapping::map_private(size_t bytes) {
   return map(-1, bytes, MAP_PRIVATE | MAP_ANONYMOUS);

@@ -4,6 +4,7 @@
 #define VGPU_BASE_MAPPING_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -24,8 +25,8 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { reset(); }
 
-  // Maps `bytes` of descriptor `fd` from its start, shared, readable and writable.
-  static Result<Mapping> map_shared(int fd, size_t bytes);
+  // Maps `bytes` of descriptor `fd` from `offset` (whole pages), shared, readable and writable.
+  static Result<Mapping> map_shared(int fd, size_t bytes, uint64_t offset = 0);
   // Fresh private zeroed memory.
   static Result<Mapping> map_private(size_t bytes);
 

@@ -65,6 +65,19 @@ inline constexpr uint32_t kStagingAlignBytes =
 inline constexpr uint64_t kStagingWarmBytes = 1 << 20;
 inline constexpr uint32_t kStagingEntriesMax = 4096;  // allocations in flight; the next one waits
 
+// --- regions of virtual machines
+// ----------------------------------------------------------------------
+inline constexpr uint64_t kRegionBytesMax = uint64_t{1} << 40;
+// Of an ivshmem device's registers: what is written there is a peer's number << 16 | a vector.
+inline constexpr size_t kDoorbellOffset = 12;
+inline constexpr uint32_t kHostPeer = 0;  // the host's number among the device's peers
+// A VM's control area, in front of the pieces: identity, heartbeats and a mailbox each way.
+inline constexpr uint64_t kMailRingBytes = 256 * 1024;
+inline constexpr uint64_t kRegionControlBytes = uint64_t{1} << 20;
+inline constexpr uint32_t kVmConnectionsMax = 64;  // guest processes of a VM; the next is refused
+inline constexpr int64_t kBeatNs = 500'000'000;    // each side shows so often that it lives
+inline constexpr int kBeatsMissedMax = 10;         // then it is believed to be gone
+
 // --- control messages
 // ------------------------------------------------------------------------------
 inline constexpr size_t kControlMessageBytesMax = 128 * 1024;  // longer: malformed
@@ -98,6 +111,12 @@ inline constexpr uint64_t kHostRangeBytes = uint64_t{1} << 40;
 inline constexpr int64_t kSpinNsStart = 20'000;
 inline constexpr int64_t kSpinNsMax = 50'000;  // longer spins buy nothing but CPU time (measured)
 inline constexpr int64_t kSpinNsMin = 1'000;
+// Between two looks of a waiter that nobody can wake (BellKind::kPolled). The longest nap is how
+// late an idle side may notice; at 250 naps a second one costs about a thousandth of a CPU.
+inline constexpr int64_t kNapNsMin = 20'000;
+inline constexpr int64_t kNapNsMax = 4'000'000;
+// A waiter that is woken by interrupts (BellKind::kRung) looks by itself after so long.
+inline constexpr int64_t kRungWaitNsMax = 1'000'000'000;
 // After so many records in a row that want no answer, a worker that has caught up leaves the ring
 // alone for this long: each look at it takes the line away that the guest writes next.
 inline constexpr uint32_t kBurstRecords = 8;

@@ -191,6 +191,23 @@ Status grant(Devices* devices, const WorkerGrants& grants) {
   return devices->grant(wanted);
 }
 
+// The channel in memory of ours, or in a piece of what the guest's side has brought, where host
+// memory cannot be shared.
+Result<std::unique_ptr<protocol::WorkerChannel>> open_channel(UniqueFd connection,
+                                                              const protocol::Hello& hello,
+                                                              protocol::HelloReply* reply) {
+  if ((hello.flags & protocol::kHelloRegion) == 0) {
+    if ((hello.flags & protocol::kHelloRemote) == 0)
+      reply->host_range = claim_host_range(hello, reply->device_range);
+    return protocol::answer_hello(std::move(connection), *reply);
+  }
+  constexpr int kRegionTimeoutMs = 2000;  // it was sent with the hello: it is here or never
+  Result<protocol::RegionOffer> offer =
+      protocol::take_region(connection.get(), reply, kRegionTimeoutMs);
+  if (!offer.ok()) return offer.status();
+  return protocol::answer_hello_in(std::move(connection), *reply, std::move(offer).value());
+}
+
 int serve(const Options& options, UniqueFd control, UniqueFd door) {
   Result<DriverChoice> driver = choose_driver(options.driver);
   if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
@@ -221,12 +238,10 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
     return fail(kExitNoDriver, "devices", granted);
   protocol::HelloReply reply =
       make_reply(&*devices, guest->hello, guest->assign.session, driver_kind_name(driver->kind));
-  if ((guest->hello.flags & protocol::kHelloRemote) == 0)
-    reply.host_range = claim_host_range(guest->hello, reply.device_range);
   reply.limits = guest->assign.record.limits;
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
-      protocol::answer_hello(std::move(guest->connection), reply);
+      open_channel(std::move(guest->connection), guest->hello, &reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
   static Steering steering;

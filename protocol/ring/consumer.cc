@@ -10,7 +10,8 @@ Consumer::Consumer(const ChannelView& view, SpinMode spin)
     : header_(view.header()),
       ring_(view.ring()),
       ring_bytes_(view.sizes().ring_bytes),
-      spin_(spin),
+      bell_(view.bell()),
+      spin_(spin_mode(spin, bell_)),
       scratch_(std::make_unique<Scratch>()) {}
 
 PeekResult Consumer::malformed(const char* what, uint64_t value) {
@@ -96,7 +97,7 @@ void Consumer::publish_head() {
   publish_cpu(&header_->head.cpu);
   header_->head.position.store(head_,
                                std::memory_order_release);  // partner: Producer::refresh_head
-  ring_doorbell(&header_->producer_sleep.sleeping);
+  ring_doorbell(bell_, &header_->producer_sleep.sleeping);
 }
 
 WaitResult Consumer::wait(int64_t timeout_ns) {
@@ -105,8 +106,8 @@ WaitResult Consumer::wait(int64_t timeout_ns) {
   const uint32_t peer = header_->tail.cpu.load(std::memory_order_relaxed);
   if (burst_ >= kBurstRecords && spin_.budget_ns(peer) != 0) pause_for(kBurstPauseNs);
   burst_ = 0;
-  return wait_for(&header_->consumer_sleep.sleeping, &spin_, header_->tail.cpu, dead_, timeout_ns,
-                  [&] {
+  return wait_for(bell_, &header_->consumer_sleep.sleeping, &spin_, header_->tail.cpu, dead_,
+                  timeout_ns, [&] {
                     return header_->tail.position.load(std::memory_order_acquire) != tail_seen_ ||
                            head_ != tail_seen_;
                   });
@@ -114,7 +115,7 @@ WaitResult Consumer::wait(int64_t timeout_ns) {
 
 void Consumer::mark_dead() {
   dead_.store(true, std::memory_order_release);
-  wake_sleeper(&header_->consumer_sleep.sleeping);
+  wake_sleeper(bell_, &header_->consumer_sleep.sleeping);
 }
 
 }  // namespace vgpu::protocol

@@ -69,6 +69,7 @@ class Consumer {
   bool answered_ = false;  // it wants an answer
   uint32_t burst_ = 0;     // records released since the last wait or answer
   Status error_;
+  const Bell bell_;
   SpinBudget spin_;
   std::atomic<bool> dead_{false};
   std::unique_ptr<Scratch> scratch_;

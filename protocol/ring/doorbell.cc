@@ -28,6 +28,7 @@ int64_t now_ns() {
 int64_t SpinBudget::budget_ns(uint32_t peer_cpu) const {
   if (mode_ == SpinMode::kNever) return 0;
   if (mode_ == SpinMode::kForever) return INT64_MAX;
+  if (mode_ == SpinMode::kRemote) return budget_ns_;
   // A peer on our own CPU cannot make progress while we spin.
   if (!several_cpus() || peer_cpu == this_cpu()) return 0;
   return budget_ns_;

@@ -1,4 +1,4 @@
-// Waiting for the peer: spin for a while where that can help, then sleep on a futex.
+// Waiting for the peer: spin for a while where that can help, then sleep.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_PROTOCOL_RING_DOORBELL_H_
 #define VGPU_PROTOCOL_RING_DOORBELL_H_
@@ -8,15 +8,21 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/futex.h"
 #include "protocol/limits.h"
+#include "protocol/ring/bell.h"
 
 namespace vgpu::protocol {
 
 // How a waiter spends its time. kAdaptive is the rule of the product: spin only when the peer was
-// last seen on another CPU, for a budget that follows how long waits last. The other two are for
-// tests: they make the sleeping or the spinning path certain.
-enum class SpinMode : uint8_t { kAdaptive, kNever, kForever };
+// last seen on another CPU, for a budget that follows how long waits last; kRemote is the same for
+// a peer under another kernel, whose CPU numbers say nothing. The other two are for tests: they
+// make the sleeping or the spinning path certain.
+enum class SpinMode : uint8_t { kAdaptive, kNever, kForever, kRemote };
+
+// The mode of one side of a channel whose peer is woken so.
+inline SpinMode spin_mode(SpinMode wanted, const Bell& bell) {
+  return wanted == SpinMode::kAdaptive && bell.remote() ? SpinMode::kRemote : wanted;
+}
 
 enum class WaitResult : uint8_t {
   kReady,    // the condition holds
@@ -88,10 +94,10 @@ inline void prefetch_for_write(const void* place) {
 //   sleeper: store sleeping;            fence; load condition
 // The two seq_cst fences make it impossible that both loads miss both stores (Dekker), so no
 // wake-up is lost.
-inline void ring_doorbell(std::atomic<uint32_t>* sleeping) {
+inline void ring_doorbell(const Bell& bell, std::atomic<uint32_t>* sleeping) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleeping->load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (sleeping->exchange(0, std::memory_order_acq_rel) != 0) futex_wake_all(sleeping);
+    if (sleeping->exchange(0, std::memory_order_acq_rel) != 0) bell.wake_peer(sleeping);
   }
 }
 
@@ -130,10 +136,10 @@ bool spin_until(SpinBudget* budget, const std::atomic<uint32_t>& peer_cpu,
 }
 
 // Waits until `ready` (an acquire load of what the peer stores before it rings), `dead`, or
-// timeout_ns (< 0: no limit). `sleeping` is the futex word of this one waiter; the peer rings it
+// timeout_ns (< 0: no limit). `sleeping` is the word of this one waiter; the peer rings it
 // with ring_doorbell, mark_dead with wake_sleeper.
 template <typename Ready>
-WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
+WaitResult wait_for(const Bell& bell, std::atomic<uint32_t>* sleeping, SpinBudget* budget,
                     const std::atomic<uint32_t>& peer_cpu, const std::atomic<bool>& dead,
                     int64_t timeout_ns, Ready ready) {
   if (ready()) return WaitResult::kReady;
@@ -147,7 +153,7 @@ WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
     if (timeout_ns >= 0 && left <= 0) return WaitResult::kTimeout;
     sleeping->store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: ring_doorbell, wake_sleeper
-    if (!ready() && !dead.load(std::memory_order_relaxed)) futex_wait(sleeping, 1, left);
+    if (!ready() && !dead.load(std::memory_order_relaxed)) bell.wait(sleeping, 1, left);
     sleeping->store(0, std::memory_order_relaxed);
   }
   budget->end(now_ns());
@@ -156,10 +162,10 @@ WaitResult wait_for(std::atomic<uint32_t>* sleeping, SpinBudget* budget,
 
 // Wakes a waiter after `dead` was set. Without looking first: a hostile peer may have cleared the
 // word.
-inline void wake_sleeper(std::atomic<uint32_t>* sleeping) {
+inline void wake_sleeper(const Bell& bell, std::atomic<uint32_t>* sleeping) {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: wait_for
   sleeping->store(0, std::memory_order_relaxed);
-  futex_wake_all(sleeping);
+  bell.wake_own(sleeping);
 }
 
 }  // namespace vgpu::protocol

@@ -15,7 +15,7 @@ bool HostCallWriter::post(const HostCall& call) {
   publish_cpu(&page_->posted.cpu);
   // release: partner is HostCallReader::next, which then reads the entry.
   page_->posted.position.store(posted + 1, std::memory_order_release);
-  ring_doorbell(&page_->guest_sleep.sleeping);
+  ring_doorbell(bell_, &page_->guest_sleep.sleeping);
   return true;
 }
 
@@ -23,7 +23,7 @@ WaitResult HostCallWriter::wait_finished(uint64_t* finished) {
   const uint64_t before = finished_.load(std::memory_order_relaxed);
   uint64_t seen = before;
   const WaitResult result =
-      wait_for(&page_->worker_sleep.sleeping, &spin_, page_->finished.cpu, dead_, -1, [&] {
+      wait_for(bell_, &page_->worker_sleep.sleeping, &spin_, page_->finished.cpu, dead_, -1, [&] {
         // acquire: partner is HostCallReader::finish, so what the function has done is seen.
         seen = page_->finished.position.load(std::memory_order_acquire);
         return seen != before;
@@ -38,13 +38,13 @@ WaitResult HostCallWriter::wait_finished(uint64_t* finished) {
 
 void HostCallWriter::mark_dead() {
   dead_.store(true, std::memory_order_seq_cst);
-  wake_sleeper(&page_->worker_sleep.sleeping);
+  wake_sleeper(bell_, &page_->worker_sleep.sleeping);
 }
 
 WaitResult HostCallReader::next(HostCall* call) {
   uint64_t seen = finished_;
   const WaitResult result =
-      wait_for(&page_->guest_sleep.sleeping, &spin_, page_->posted.cpu, dead_, -1, [&] {
+      wait_for(bell_, &page_->guest_sleep.sleeping, &spin_, page_->posted.cpu, dead_, -1, [&] {
         seen = page_->posted.position.load(std::memory_order_acquire);
         return seen != finished_;
       });
@@ -60,13 +60,13 @@ WaitResult HostCallReader::next(HostCall* call) {
 void HostCallReader::finish() {
   publish_cpu(&page_->finished.cpu);
   page_->finished.position.store(++finished_, std::memory_order_release);
-  ring_doorbell(&page_->worker_sleep.sleeping);
+  ring_doorbell(bell_, &page_->worker_sleep.sleeping);
   if (mover_ != nullptr) mover_->published();
 }
 
 void HostCallReader::mark_dead() {
   dead_.store(true, std::memory_order_seq_cst);
-  wake_sleeper(&page_->guest_sleep.sleeping);
+  wake_sleeper(bell_, &page_->guest_sleep.sleeping);
 }
 
 }  // namespace vgpu::protocol

@@ -23,7 +23,7 @@ struct HostCall {
 class HostCallWriter {
  public:
   explicit HostCallWriter(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive)
-      : page_(view.host_calls()), spin_(spin) {}
+      : page_(view.host_calls()), bell_(view.bell()), spin_(spin_mode(spin, bell_)) {}
   HostCallWriter(const HostCallWriter&) = delete;
   HostCallWriter& operator=(const HostCallWriter&) = delete;
 
@@ -42,6 +42,7 @@ class HostCallWriter {
 
  private:
   HostCallPage* page_;
+  const Bell bell_;
   SpinBudget spin_;
   std::atomic<uint64_t> posted_{0};    // private truth; page_->posted is its publication
   std::atomic<uint64_t> finished_{0};  // as last read and checked
@@ -54,7 +55,10 @@ class HostCallReader {
  public:
   explicit HostCallReader(const ChannelView& view, SpinMode spin = SpinMode::kAdaptive,
                           Mover* mover = nullptr)
-      : page_(view.host_calls()), mover_(mover), spin_(spin) {}
+      : page_(view.host_calls()),
+        bell_(view.bell()),
+        mover_(mover),
+        spin_(spin_mode(spin, bell_)) {}
   HostCallReader(const HostCallReader&) = delete;
   HostCallReader& operator=(const HostCallReader&) = delete;
 
@@ -66,6 +70,7 @@ class HostCallReader {
 
  private:
   HostCallPage* page_;
+  const Bell bell_;
   Mover* mover_;
   SpinBudget spin_;
   uint64_t finished_ = 0;  // private truth

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/ring/layout.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace vgpu::protocol {
@@ -22,6 +23,16 @@ Status ChannelSizes::check() const {
     return Status(StatusCode::kMalformed, "slab size is not whole pages within the limits");
   }
   return ok_status();
+}
+
+ChannelSizes ChannelSizes::fitting(uint64_t bytes) {
+  ChannelSizes sizes;
+  const uint64_t room = bytes > kRingOffset ? bytes - kRingOffset : 0;
+  while (sizes.ring_bytes > kRingBytesMin && sizes.ring_bytes > room / 4) sizes.ring_bytes /= 2;
+  const uint64_t slabs = room > sizes.ring_bytes ? room - sizes.ring_bytes : 0;
+  sizes.up_bytes = std::min(kSlabBytesDefault, slabs / 2 / kPageBytes * kPageBytes);
+  sizes.down_bytes = sizes.up_bytes;
+  return sizes;
 }
 
 void ChannelView::write_identity() const {

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "protocol/limits.h"
+#include "protocol/ring/bell.h"
 
 //   offset 0        ChannelHeader    one page: identity, and a cache line for each thing that one
 //   side writes
@@ -154,6 +155,9 @@ struct ChannelSizes {
   // Whether ring is a power of two and all are whole pages within the limits. Everything below
   // wants that to hold.
   Status check() const;
+  // What fits into `bytes`, no more than the defaults; the slabs share what the ring leaves. Fails
+  // check() when that is too little.
+  static ChannelSizes fitting(uint64_t bytes);
   uint64_t up_offset() const { return kRingOffset + ring_bytes; }
   uint64_t down_offset() const { return up_offset() + up_bytes; }
   uint64_t total_bytes() const { return down_offset() + down_bytes; }
@@ -163,7 +167,8 @@ struct ChannelSizes {
 class ChannelView {
  public:
   // `memory` is page-aligned and holds at least sizes.total_bytes(); sizes.check() was ok.
-  ChannelView(std::byte* memory, const ChannelSizes& sizes) : memory_(memory), sizes_(sizes) {}
+  ChannelView(std::byte* memory, const ChannelSizes& sizes, const Bell& bell = {})
+      : memory_(memory), sizes_(sizes), bell_(bell) {}
 
   ChannelHeader* header() const { return reinterpret_cast<ChannelHeader*>(memory_); }
   SemaphorePage* semaphores() const {
@@ -179,6 +184,7 @@ class ChannelView {
     return {memory_ + sizes_.down_offset(), sizes_.down_bytes};
   }
   const ChannelSizes& sizes() const { return sizes_; }
+  const Bell& bell() const { return bell_; }
 
   // Worker: writes the identity into fresh zeroed memory, before the guest gets it.
   void write_identity() const;
@@ -188,6 +194,7 @@ class ChannelView {
  private:
   std::byte* memory_;
   ChannelSizes sizes_;
+  Bell bell_;
 };
 
 }  // namespace vgpu::protocol

@@ -12,7 +12,8 @@ Producer::Producer(const ChannelView& view, SpinMode spin, Mover* mover)
       ring_(view.ring()),
       ring_bytes_(view.sizes().ring_bytes),
       mask_(view.sizes().ring_bytes - 1),
-      spin_(spin) {}
+      bell_(view.bell()),
+      spin_(spin_mode(spin, bell_)) {}
 
 std::byte* Producer::reserve_slow(uint32_t bytes) {
   reserved_ = 0;
@@ -54,14 +55,14 @@ bool Producer::wait_for_room(uint64_t bytes) {
   };
   const MovedWait moved(mover_, room);
   const WaitResult result = wait_for(
-      &header_->producer_sleep.sleeping, &spin_, header_->head.cpu, dead_, -1,
+      bell_, &header_->producer_sleep.sleeping, &spin_, header_->head.cpu, dead_, -1,
       [&] { return header_->head.position.load(std::memory_order_acquire) >= head_wanted; });
   return result == WaitResult::kReady && refresh_head();
 }
 
 void Producer::mark_dead() {
   dead_.store(true, std::memory_order_release);
-  wake_sleeper(&header_->producer_sleep.sleeping);
+  wake_sleeper(bell_, &header_->producer_sleep.sleeping);
 }
 
 }  // namespace vgpu::protocol

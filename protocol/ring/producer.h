@@ -72,7 +72,7 @@ class Producer {
     if (mover_ != nullptr) [[unlikely]] {
       mover_->published();
     } else {
-      ring_doorbell(&header_->consumer_sleep.sleeping);
+      ring_doorbell(bell_, &header_->consumer_sleep.sleeping);
     }
   }
 
@@ -103,6 +103,7 @@ class Producer {
   uint64_t head_seen_ = 0;  // last head that was read and believed
   uint64_t sequence_ = 0;
   uint32_t reserved_ = 0;
+  const Bell bell_;
   SpinBudget spin_;
   std::atomic<bool> dead_{false};
 };

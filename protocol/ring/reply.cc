@@ -15,7 +15,11 @@ constexpr int32_t kUnknownError = 999;  // CUDA_ERROR_UNKNOWN
 }  // namespace
 
 ReplyPool::ReplyPool(const ChannelView& view, SpinMode spin, Mover* mover)
-    : slots_(view.replies()), worker_cpu_(&view.header()->head.cpu), spin_(spin), mover_(mover) {
+    : slots_(view.replies()),
+      worker_cpu_(&view.header()->head.cpu),
+      bell_(view.bell()),
+      spin_(spin_mode(spin, bell_)),
+      mover_(mover) {
   for (SpinBudget& budget : budgets_) budget = SpinBudget(spin_);
 }
 
@@ -72,7 +76,7 @@ WaitResult ReplyPool::wait(uint32_t slot_index, Reply* reply, int64_t timeout_ns
     if (dead()) return WaitResult::kDead;
     const int64_t left = timeout_ns < 0 ? -1 : deadline - now_ns();
     if (timeout_ns >= 0 && left <= 0) return WaitResult::kTimeout;
-    futex_wait(&slot.state, kReplySleeping, left);
+    bell_.wait(&slot.state, kReplySleeping, left);
   }
   if (sleeps) budgets_[slot_index].end(now_ns());
   reply->result = slot.result;
@@ -99,7 +103,7 @@ void ReplyPool::mark_dead() {
     // A sleeper finds another word than it expects, or is woken; it looks at dead_ either way.
     uint32_t state = kReplySleeping;
     slots_[i].state.compare_exchange_strong(state, kReplyArmed, std::memory_order_seq_cst);
-    futex_wake_all(&slots_[i].state);
+    bell_.wake_own(&slots_[i].state);
   }
   released_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(&released_);
@@ -115,7 +119,7 @@ void ReplyWriter::complete(uint32_t slot_index, int32_t result,
   if (fits && !payload.empty()) std::memcpy(slot.payload, payload.data(), payload.size());
   // release: publishes the lines above. The old value says whether the thread sleeps.
   const uint32_t before = slot.state.exchange(kReplyDone, std::memory_order_acq_rel);
-  if (before == kReplySleeping) futex_wake_all(&slot.state);
+  if (before == kReplySleeping) bell_.wake_peer(&slot.state);
   if (before == kReplyWatched) wake_waiters(waiters_);
 }
 

@@ -74,6 +74,7 @@ class ReplyPool {
 
   ReplySlot* slots_;
   const std::atomic<uint32_t>* worker_cpu_;
+  const Bell bell_;
   SpinMode spin_;
   Mover* mover_;
   std::atomic<uint64_t> taken_[kWords] = {};
@@ -89,7 +90,7 @@ class ReplyPool {
 class ReplyWriter {
  public:
   explicit ReplyWriter(const ChannelView& view)
-      : slots_(view.replies()), waiters_(&view.semaphores()->waiters) {}
+      : slots_(view.replies()), waiters_(&view.semaphores()->waiters), bell_(view.bell()) {}
   // Answers slot `slot`, once per record that names it. kNoReply is ignored.
   void complete(uint32_t slot, int32_t result, std::span<const std::byte> payload = {});
   template <typename T>
@@ -100,6 +101,7 @@ class ReplyWriter {
  private:
   ReplySlot* slots_;
   WaitersLine* waiters_;
+  const Bell bell_;
 };
 
 }  // namespace vgpu::protocol

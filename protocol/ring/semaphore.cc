@@ -8,13 +8,18 @@
 
 namespace vgpu::protocol {
 
-void wake_waiters(WaitersLine* line) {
+namespace {
+
+// Whether anybody may sleep on the epoch; then it has changed, and is to be woken.
+bool raise_epoch(WaitersLine* line) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (line->waiters.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    line->epoch.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(&line->epoch);
-  }
+  if (line->waiters.load(std::memory_order_relaxed) == 0) [[likely]]
+    return false;
+  line->epoch.fetch_add(1, std::memory_order_seq_cst);
+  return true;
 }
+
+}  // namespace
 
 template <typename Ready>
 WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
@@ -42,13 +47,23 @@ WaitResult SemaphoreReader::wait_until(Ready ready, int64_t timeout_ns) {
       result = WaitResult::kTimeout;
       break;
     }
-    futex_wait(&epoch, seen, left);
+    bell_.wait(&epoch, seen, left);
   }
   page_->waiters.waiters.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
 
-void SemaphoreReader::wake_guest_waiters() { wake_waiters(&page_->waiters); }
+void wake_waiters(WaitersLine* line) {
+  if (raise_epoch(line)) futex_wake_all(&line->epoch);
+}
+
+void SemaphoreWriter::wake_all() {
+  if (raise_epoch(&page_->waiters)) bell_.wake_peer(&page_->waiters.epoch);
+}
+
+void SemaphoreReader::wake_guest_waiters() {
+  if (raise_epoch(&page_->waiters)) bell_.wake_own(&page_->waiters.epoch);
+}
 
 WaitResult SemaphoreReader::wait_for_guest(const std::function<bool()>& ready) {
   return wait_until(ready, -1);
@@ -111,7 +126,7 @@ WaitResult SemaphoreReader::wait_while_held(uint32_t word, int64_t timeout_ns) {
 void SemaphoreReader::mark_dead() {
   dead_.store(true, std::memory_order_seq_cst);
   page_->waiters.epoch.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake_all(&page_->waiters.epoch);
+  bell_.wake_own(&page_->waiters.epoch);
 }
 
 }  // namespace vgpu::protocol

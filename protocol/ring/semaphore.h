@@ -27,7 +27,8 @@ void wake_waiters(WaitersLine* line);
 // Worker side. Thread-safe; each semaphore has one raiser at a time.
 class SemaphoreWriter {
  public:
-  explicit SemaphoreWriter(const ChannelView& view) : page_(view.semaphores()) {}
+  explicit SemaphoreWriter(const ChannelView& view)
+      : page_(view.semaphores()), bell_(view.bell()) {}
 
   // Sets a semaphore that never falls, and wakes who waits for it. Lower values than before are
   // ignored.
@@ -50,8 +51,9 @@ class SemaphoreWriter {
 
  private:
   void raise(std::atomic<uint64_t>* word, uint64_t value);
-  void wake_all() { wake_waiters(&page_->waiters); }
+  void wake_all();
   SemaphorePage* page_;
+  const Bell bell_;
 };
 
 // Guest side. Thread-safe. Reading is one load.
@@ -61,7 +63,8 @@ class SemaphoreReader {
                            Mover* mover = nullptr)
       : page_(view.semaphores()),
         worker_cpu_(&view.header()->head.cpu),
-        spin_(spin),
+        bell_(view.bell()),
+        spin_(spin_mode(spin, bell_)),
         mover_(mover) {}
   SemaphoreReader(const SemaphoreReader&) = delete;
   SemaphoreReader& operator=(const SemaphoreReader&) = delete;
@@ -126,6 +129,7 @@ class SemaphoreReader {
 
   SemaphorePage* page_;
   const std::atomic<uint32_t>* worker_cpu_;
+  const Bell bell_;
   SpinMode spin_;
   Mover* mover_;
   std::atomic<bool> dead_{false};

@@ -32,7 +32,7 @@ GuestChannel::GuestChannel(std::unique_ptr<Transport> transport, const ChannelVi
 Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transport> transport,
                                                          SpinMode spin) {
   VGPU_RETURN_IF_ERROR(check_memory(*transport));
-  const ChannelView view(transport->memory().data(), transport->sizes());
+  const ChannelView view(transport->memory().data(), transport->sizes(), transport->bell());
   VGPU_RETURN_IF_ERROR(view.check_identity());
   return std::unique_ptr<GuestChannel>(new GuestChannel(std::move(transport), view, spin));
 }
@@ -109,7 +109,7 @@ WorkerChannel::WorkerChannel(std::unique_ptr<Transport> transport, const Channel
 Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(std::unique_ptr<Transport> transport,
                                                              SpinMode spin) {
   VGPU_RETURN_IF_ERROR(check_memory(*transport));
-  const ChannelView view(transport->memory().data(), transport->sizes());
+  const ChannelView view(transport->memory().data(), transport->sizes(), transport->bell());
   view.write_identity();
   return std::unique_ptr<WorkerChannel>(new WorkerChannel(std::move(transport), view, spin));
 }

@@ -145,6 +145,12 @@ Result<Message> decode_hello_reply(const fb::HelloReply& table) {
   if (!range_ok(reply.device_range) || !range_ok(reply.host_range)) {
     return malformed("address range");
   }
+  if (table.bell() > static_cast<uint8_t>(BellKind::kRung)) return malformed("bell");
+  reply.bell = static_cast<BellKind>(table.bell());
+  reply.channel_offset = table.channel_offset();
+  if (reply.channel_offset % kPageBytes != 0 || reply.channel_offset > kRegionBytesMax) {
+    return malformed("place of the channel");
+  }
   if (reply.memory_bytes == 0) return malformed("memory grant");
   if (size_of(table.limits()) != kGuestLimits || !aligned(table.limits()))
     return malformed("limits");

@@ -54,7 +54,8 @@ flatbuffers::Offset<fb::HelloReply> encode_hello_reply(Builder& to, const HelloR
                               reply.driver_version, reply.session, reply.server_pid,
                               reply.memory_bytes, device_table, &range,
                               static_cast<uint8_t>(reply.allocator), reply.sizes.ring_bytes,
-                              reply.sizes.up_bytes, reply.sizes.down_bytes, &host, limits);
+                              reply.sizes.up_bytes, reply.sizes.down_bytes, &host, limits,
+                              static_cast<uint8_t>(reply.bell), reply.channel_offset);
 }
 
 Encoded encode(Builder& to, const HelloReply& reply) {

@@ -71,6 +71,48 @@ Status check_reply(const Hello& hello, const HelloReply& reply) {
   return ok_status();
 }
 
+namespace {
+
+// The server sends the memory; the device's registers where the guest rings; the page of the epoch
+// where it is rung for.
+Result<BellParts> parts_of(BellKind bell, const std::vector<UniqueFd>& descriptors) {
+  BellParts parts;
+  if (bell == BellKind::kHostRung || bell == BellKind::kRung) {
+    Result<Mapping> doorbell = Mapping::map_shared(descriptors[1].get(), kPageBytes);
+    if (!doorbell.ok()) return doorbell.status();
+    parts.doorbell = std::move(doorbell).value();
+  }
+  if (bell == BellKind::kRung) {
+    Result<Mapping> epoch = Mapping::map_shared(descriptors[2].get(), kPageBytes);
+    if (!epoch.ok()) return epoch.status();
+    parts.epoch = std::move(epoch).value();
+  }
+  std::byte* const registers = parts.doorbell.data();
+  parts.bell = Bell::of_guest(
+      reinterpret_cast<std::atomic<uint32_t>*>(parts.epoch.data()),
+      registers == nullptr ? nullptr
+                           : reinterpret_cast<volatile uint32_t*>(registers + kDoorbellOffset),
+      kHostPeer << 16);
+  return parts;
+}
+
+Result<std::unique_ptr<Transport>> guest_transport(UniqueFd connection, const HelloReply& reply,
+                                                   const std::vector<UniqueFd>& descriptors) {
+  constexpr size_t kWanted[] = {1, 1, 2, 3};  // by BellKind
+  if (descriptors.size() != kWanted[static_cast<size_t>(reply.bell)]) {
+    return Status(StatusCode::kMalformed, "server sent no memory with its answer");
+  }
+  const int memory = descriptors[0].get();
+  if (reply.bell == BellKind::kFutex)
+    return make_shm(Role::kGuest, std::move(connection), memory, reply.sizes);
+  Result<BellParts> parts = parts_of(reply.bell, descriptors);
+  if (!parts.ok()) return parts.status();
+  return make_region(Role::kGuest, std::move(connection), memory, reply.channel_offset, reply.sizes,
+                     std::move(parts).value());
+}
+
+}  // namespace
+
 Attachment attach(const Address& address, const Hello& hello, int timeout_ms) {
   if (address.kind != Address::Kind::kUnix) {
     return unreachable(Status(StatusCode::kNotSupported,
@@ -97,11 +139,8 @@ Attachment attach_over(UniqueFd connection, const Hello& hello, int timeout_ms) 
     const int32_t code = cuda_error_of(status.code());
     return failed(std::move(status), code);
   }
-  if (received->descriptors.size() != 1) {
-    return unreachable(Status(StatusCode::kMalformed, "server sent no memory with its answer"));
-  }
   Result<std::unique_ptr<Transport>> transport =
-      make_shm(Role::kGuest, std::move(connection), received->descriptors[0].get(), reply->sizes);
+      guest_transport(std::move(connection), *reply, received->descriptors);
   if (!transport.ok()) return unreachable(transport.status());
   Result<std::unique_ptr<GuestChannel>> channel = GuestChannel::open(std::move(transport).value());
   if (!channel.ok()) return unreachable(channel.status());
@@ -125,6 +164,34 @@ Status check_hello(const Hello& hello, uint64_t wire_hash, const std::string& se
 
 Refusal refusal_for(const Status& status) {
   return Refusal{cuda_error_of(status.code()), status.to_string()};
+}
+
+Result<RegionOffer> take_region(int connection, HelloReply* reply, int timeout_ms) {
+  Result<RegionOffer> offer = receive_region_offer(connection, timeout_ms);
+  if (!offer.ok()) return offer.status();
+  reply->sizes = ChannelSizes::fitting(offer->bytes);
+  VGPU_RETURN_IF_ERROR(reply->sizes.check());
+  reply->channel_offset = offer->offset;
+  reply->bell = offer->bell;
+  reply->host_range = {};
+  return offer;
+}
+
+Result<std::unique_ptr<WorkerChannel>> answer_hello_in(UniqueFd connection, const HelloReply& reply,
+                                                       RegionOffer offer, SpinMode spin) {
+  BellParts parts;
+  parts.event = std::move(offer.event);
+  parts.bell = Bell::of_worker(reply.bell != BellKind::kPolled, parts.event.get());
+  const int socket = connection.get();
+  Result<std::unique_ptr<Transport>> transport =
+      make_region(Role::kWorker, std::move(connection), offer.region.get(), offer.offset,
+                  reply.sizes, std::move(parts));
+  if (!transport.ok()) return transport.status();
+  Result<std::unique_ptr<WorkerChannel>> channel =
+      WorkerChannel::create(std::move(transport).value(), spin);
+  if (!channel.ok()) return channel.status();
+  VGPU_RETURN_IF_ERROR(send_message(socket, reply));
+  return std::move(channel).value();
 }
 
 Result<std::unique_ptr<WorkerChannel>> answer_hello(UniqueFd connection, const HelloReply& reply,

@@ -10,6 +10,7 @@
 #include "protocol/session/channel.h"
 #include "protocol/session/messages.h"
 #include "protocol/transport/connect.h"
+#include "protocol/transport/descriptor.h"
 
 //   guest                        vgpud                          worker
 //     Hello ───────────────────►  check_hello, grant
@@ -60,6 +61,15 @@ Status check_hello(const Hello& hello, uint64_t wire_hash, const std::string& se
 
 // The message for a guest that is turned away because of `status`.
 Refusal refusal_for(const Status& status);
+
+// Worker: takes the piece of a region that follows a hello with kHelloRegion, and says in *reply
+// what the channel is like that fits into it. Waits for it up to timeout_ms.
+Result<RegionOffer> take_region(int connection, HelloReply* reply, int timeout_ms);
+
+// Worker: puts the channel into that piece, sends the reply, and keeps the connection.
+Result<std::unique_ptr<WorkerChannel>> answer_hello_in(UniqueFd connection, const HelloReply& reply,
+                                                       RegionOffer offer,
+                                                       SpinMode spin = SpinMode::kAdaptive);
 
 // Worker: makes the channel's sealed memory of reply.sizes, sends the reply with it and keeps the
 // connection.

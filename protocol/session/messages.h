@@ -50,6 +50,7 @@ enum HelloFlags : uint32_t {
   kHelloDevicesListed = 2,     // `visible_devices` means something, even when it is empty
   kHelloPciOrder = 4,          // devices are numbered by PCI address (CUDA_DEVICE_ORDER)
   kHelloRemote = 8,            // on another host: no memory in place, no descriptors
+  kHelloRegion = 16,           // the channel's memory follows, in a RegionOffer
 };
 
 // Who chooses device addresses (docs/memory.md).
@@ -110,6 +111,8 @@ struct HelloReply {
   ChannelSizes sizes;
   AddressRange host_range;  // where cuMemHostAlloc puts memory, on both sides; bytes 0: nowhere
   GuestLimits limits;       // of what the guest may hold
+  BellKind bell = BellKind::kFutex;
+  uint64_t channel_offset = 0;  // in the memory that comes with the reply
 };
 
 struct Refusal {

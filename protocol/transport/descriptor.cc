@@ -14,6 +14,14 @@ struct TagMessage {
   uint64_t tag;
 };
 
+struct RegionMessage {
+  uint64_t magic;
+  uint64_t offset;
+  uint64_t bytes;
+  uint64_t bell;
+};
+constexpr uint64_t kRegionOfferMagic = 0x6765'5250'4776'0001;
+
 }  // namespace
 
 Status send_tagged_descriptor(int socket, int fd, uint64_t tag) {
@@ -35,6 +43,42 @@ Result<std::pair<UniqueFd, uint64_t>> receive_tagged_descriptor(int socket, int 
     return Status(StatusCode::kMalformed, "descriptor message without its mark");
   }
   return std::make_pair(std::move(frame->descriptors[0]), message.tag);
+}
+
+Status send_region_offer(int socket, const RegionOffer& offer) {
+  const RegionMessage message{kRegionOfferMagic, offer.offset, offer.bytes,
+                              static_cast<uint64_t>(offer.bell)};
+  uint8_t bytes[sizeof(message)];
+  std::memcpy(bytes, &message, sizeof(message));
+  const int descriptors[] = {offer.region.get(), offer.event.get()};
+  const size_t count = offer.event.valid() ? 2 : 1;
+  return send_frame(socket, bytes, std::span<const int>(descriptors, count));
+}
+
+Result<RegionOffer> receive_region_offer(int socket, int timeout_ms) {
+  Result<ControlFrame> frame = receive_frame(socket, timeout_ms);
+  if (!frame.ok()) return frame.status();
+  RegionMessage message{};
+  const size_t count = frame->descriptors.size();
+  if (frame->bytes.size() != sizeof(message) || count < 1 || count > 2) {
+    return Status(StatusCode::kMalformed, "expected a region and its piece");
+  }
+  std::memcpy(&message, frame->bytes.data(), sizeof(message));
+  if (message.magic != kRegionOfferMagic) {
+    return Status(StatusCode::kMalformed, "region message without its mark");
+  }
+  const bool rung = message.bell == static_cast<uint64_t>(BellKind::kRung);
+  if (message.bell == 0 || message.bell > static_cast<uint64_t>(BellKind::kRung) ||
+      rung != (count == 2)) {
+    return Status(StatusCode::kMalformed, "region message with a bell that cannot be");
+  }
+  RegionOffer offer;
+  offer.bell = static_cast<BellKind>(message.bell);
+  offer.region = std::move(frame->descriptors[0]);
+  if (count == 2) offer.event = std::move(frame->descriptors[1]);
+  offer.offset = message.offset;
+  offer.bytes = message.bytes;
+  return offer;
 }
 
 }  // namespace vgpu::protocol

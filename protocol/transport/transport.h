@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/mapping.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "protocol/ring/layout.h"
@@ -33,6 +34,9 @@ class Transport {
 
   // Whether a pointer means the same on both sides (loop: guest and worker are one process).
   virtual bool same_address_space() const = 0;
+
+  // How this side sleeps and wakes the other. What it points to lives as long as the transport.
+  virtual Bell bell() const { return {}; }
 
   // A descriptor beside the channel, with a number that says what it is for (HostMap: the address).
   virtual Status send_descriptor(int fd, uint64_t tag) = 0;
@@ -65,6 +69,22 @@ Status check_sealed_memory(int fd, uint64_t bytes);
 // descriptor).
 Result<std::unique_ptr<Transport>> make_shm(Role role, UniqueFd connection, int memory_fd,
                                             const ChannelSizes& sizes);
+
+// --- region: a piece of memory that another kernel maps too (region.cc)
+// ------------------------------------------------------------------------------------------------
+// A bell, and what it needs to live.
+struct BellParts {
+  Bell bell;
+  Mapping epoch, doorbell;
+  UniqueFd event;
+};
+
+// One end over the piece of `region_fd` (not kept) that begins at `offset`. The worker insists on a
+// memfd that nobody can shrink, and clears what it wants zeroed. No descriptors can be sent: the
+// peer may run under another kernel.
+Result<std::unique_ptr<Transport>> make_region(Role role, UniqueFd connection, int region_fd,
+                                               uint64_t offset, const ChannelSizes& sizes,
+                                               BellParts parts);
 
 }  // namespace vgpu::protocol
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/mapping.h"
+#include "protocol/mailbox/mailbox.h"
 #include "protocol/ring/consumer.h"
 #include "protocol/session/figures.h"
 #include "protocol/session/messages.h"
@@ -167,6 +169,37 @@ bool run_control_script(std::span<const uint8_t> bytes) {
   const Result<Message> second = decode_message(again);
   require(second.ok() && second.value().index() == message.value().index());
   return true;
+}
+
+uint64_t run_mail_script(std::span<const uint8_t> bytes) {
+  static Mapping memory = [] {
+    Result<Mapping> made = Mapping::map_private(kRegionControlBytes);
+    require(made.ok());
+    return std::move(made).value();
+  }();
+  auto* header = reinterpret_cast<RegionHeader*>(memory.data());
+  Mailbox host(memory.data(), /*host=*/true);
+  host.reset();
+  Input input(bytes);
+  uint64_t believed = 0;
+  // The machine writes anywhere, and goes on while the host reads.
+  while (!input.empty()) {
+    const uint64_t tail = input.take<uint32_t>();
+    const auto some = input.take_bytes(input.take<uint16_t>());
+    std::memcpy(memory.data() + kMailToHostOffset, some.data(), some.size());
+    header->to_host_tail.position.store(tail, std::memory_order_release);
+    Mail mail;
+    MailResult result = MailResult::kMail;
+    for (uint64_t taken = 0; (result = host.receive(&mail)) == MailResult::kMail; ++believed) {
+      require(mail.connection < kVmConnectionsMax && mail.bytes.size() <= kControlMessageBytesMax);
+      require(++taken <= kMailRingBytes / sizeof(MailHeader));  // every piece of mail moves on
+      (void)run_control_script(mail.bytes);
+    }
+    header->to_guest_head.position.store(tail, std::memory_order_release);
+    (void)host.send(MailKind::kBye, 0);
+    if (result == MailResult::kMalformed) host.reset();
+  }
+  return believed;
 }
 
 std::vector<std::vector<uint8_t>> control_seeds() {

@@ -18,6 +18,10 @@ uint64_t run_ring_script(std::span<const uint8_t> bytes);
 // whether it was accepted.
 bool run_control_script(std::span<const uint8_t> bytes);
 
+// The bytes lie in a machine's mailbox to the host, behind a tail that they begin with. Returns how
+// much mail the host believed; what of it are control messages goes through run_control_script.
+uint64_t run_mail_script(std::span<const uint8_t> bytes);
+
 // Real messages, encoded: where mutations start from. One of each kind.
 std::vector<std::vector<uint8_t>> control_seeds();
 

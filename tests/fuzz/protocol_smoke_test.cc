@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <vector>
 
+#include "protocol/mailbox/layout.h"
 #include "protocol/ring/record.h"
 #include "tests/fuzz/protocol_script.h"
 
@@ -31,6 +33,34 @@ TEST(RingFuzz, RandomScripts) {
   uint64_t records = 0;
   for (int i = 0; i < 20'000; ++i) records += run_ring_script(random_script(&random));
   EXPECT_GT(records, 1'000u);  // the scripts reach beyond the first check
+}
+
+// A piece of mail that a machine might send, and a tail that fits it, more or less.
+std::vector<uint8_t> random_mail(std::mt19937_64* random) {
+  const std::vector<std::vector<uint8_t>> seeds = control_seeds();
+  const std::vector<uint8_t>& said = seeds[(*random)() % seeds.size()];
+  MailHeader header{static_cast<uint32_t>(said.size()), 1, 0, 0};
+  std::vector<uint8_t> mail(sizeof(header));
+  std::memcpy(mail.data(), &header, sizeof(header));
+  mail.insert(mail.end(), said.begin(), said.end());
+  mail.resize((mail.size() + 15) / 16 * 16);
+  const auto tail = static_cast<uint32_t>(mail.size());
+  const auto bytes = static_cast<uint16_t>(mail.size());
+  std::vector<uint8_t> script(sizeof(tail) + sizeof(bytes));
+  std::memcpy(script.data(), &tail, sizeof(tail));
+  std::memcpy(script.data() + sizeof(tail), &bytes, sizeof(bytes));
+  script.insert(script.end(), mail.begin(), mail.end());
+  for (uint64_t flips = (*random)() % 4; flips != 0; --flips)
+    script[(*random)() % (flips == 3 ? 16 : script.size())] = static_cast<uint8_t>((*random)());
+  return script;
+}
+
+TEST(MailFuzz, MutationsOfRealMail) {
+  std::mt19937_64 random(3);
+  uint64_t believed = 0;
+  for (int i = 0; i < 20'000; ++i) believed += run_mail_script(random_mail(&random));
+  EXPECT_GT(believed, 5'000u);
+  EXPECT_LT(believed, 20'000u);
 }
 
 TEST(ControlFuzz, MutationsOfRealMessages) {
