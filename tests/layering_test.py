@@ -17,6 +17,7 @@ ALLOWED = {
     "nvml": {"base", "api", "protocol"},
     "server": {"base", "api", "protocol", "scheduler"},
     "net": {"base", "protocol"},
+    "vm": {"base", "protocol"},
     "tools": {"base", "api", "protocol", "scheduler", "net"},
 }
 # Libraries that must not reach a folder, by the names that their headers begin with.
@@ -29,6 +30,7 @@ BARRED = {
     "nvml": ("llvm", "spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "cuda"),
     "softgpu": ("spdlog", "zmq", "rdma", "CLI", "toml++", "nlohmann", "flatbuffers"),
     "server": ("llvm", "zmq", "rdma"),
+    "vm": ("llvm", "spdlog", "zmq", "rdma", "CLI", "cuda", "toml++", "nlohmann"),
     "net": ("llvm", "spdlog", "CLI", "toml++", "nlohmann", "cuda"),
     "tools": ("zmq", "rdma"),
 }

@@ -5,10 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 DRY_RUN=0
+WITH_VM=0
 case "${1:-}" in
   --dry-run) DRY_RUN=1 ;;
-  -h|--help) echo "usage: $0 [--dry-run]   installs Debian/Ubuntu packages and, where no CUDA"
-             echo "toolkit is found, NVIDIA's compiler wheels into build/cuda-toolkit"; exit 0 ;;
+  --vm) WITH_VM=1 ;;
+  -h|--help) echo "usage: $0 [--dry-run | --vm]"
+             echo "installs Debian/Ubuntu packages and, where no CUDA"
+             echo "toolkit is found, NVIDIA's compiler wheels into build/cuda-toolkit"
+             echo "--vm: also what the tests that boot virtual machines want"; exit 0 ;;
   "") ;;
   *) echo "$0: unknown argument $1" >&2; exit 2 ;;
 esac
@@ -31,6 +35,8 @@ PACKAGES=(
   python3 python3-venv                                      # generator, checks, wheels
   file binutils
 )
+# What tests that boot virtual machines want (label vm): only with --vm.
+VM_PACKAGES=(qemu-system-x86 busybox-static)
 
 say() { printf 'dependencies: %s\n' "$*"; }
 die() { printf 'dependencies: %s\n' "$*" >&2; exit 1; }
@@ -49,6 +55,7 @@ install_packages() {
     return 0
   }
   local missing=() package
+  if [ "$WITH_VM" = 1 ]; then PACKAGES+=("${VM_PACKAGES[@]}"); fi
   for package in "${PACKAGES[@]}"; do
     is_installed "$package" || missing+=("$package")
   done
