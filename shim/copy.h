@@ -46,6 +46,15 @@ inline CUresult wait_if(const Copy& copy, bool wait, CUresult result) {
              : result;
 }
 
+// Before this thread reads memory that the program has registered, for an asynchronous copy:
+// natively the device reads it when the stream gets there, behind functions of the program's that
+// may write to it. So while there are such functions it is read when the stream has got there.
+inline CUresult wait_for_writers(const Copy& copy) {
+  if (copy.timing == Timing::kSynchronous || !copy.session->host_calls().outstanding()) [[likely]]
+    return CUDA_SUCCESS;
+  return synchronize_stream(*copy.session, copy.context, copy.stream);
+}
+
 }  // namespace vgpu::shim
 
 #endif  // VGPU_SHIM_COPY_H_

@@ -17,12 +17,14 @@ namespace vgpu::shim {
 uint64_t HostCalls::add(Session* session, const HostFunction& function) {
   std::lock_guard lock(mutex_);
   if (!started_) started_ = start(session);
-  return started_ ? functions_.insert(function) : 0;
+  const uint64_t id = started_ ? functions_.insert(function) : 0;
+  if (id != 0) outstanding_.fetch_add(1, std::memory_order_relaxed);
+  return id;
 }
 
 void HostCalls::remove(uint64_t id) {
   std::lock_guard lock(mutex_);
-  functions_.remove(id);
+  if (functions_.remove(id)) outstanding_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void HostCalls::forget(const Context* context) {
@@ -32,6 +34,7 @@ void HostCalls::forget(const Context* context) {
     if (function.context == context && function.callback == nullptr) ids.push_back(id);
   });
   for (const uint64_t id : ids) functions_.remove(id);
+  outstanding_.fetch_sub(static_cast<uint32_t>(ids.size()), std::memory_order_relaxed);
 }
 
 // The thread takes no signal that is sent to the application, but those that its functions bring
@@ -84,6 +87,8 @@ void HostCalls::run(Session* session, const protocol::HostCall& call) {
   } else {
     function.function(function.user);
   }
+  // release: partner is outstanding().
+  if (!function.repeated) outstanding_.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace vgpu::shim

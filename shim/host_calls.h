@@ -37,6 +37,8 @@ class HostCalls {
   void remove(uint64_t id);
   // Those of a context that is gone. Callbacks stay: each is called once, whatever happens.
   void forget(const Context* context);
+  // Whether any may still run, or runs. acquire: what those that have run have written is seen.
+  bool outstanding() const { return outstanding_.load(std::memory_order_acquire) != 0; }
 
  private:
   bool start(Session* session);
@@ -46,6 +48,7 @@ class HostCalls {
   SpinMutex mutex_;
   SlotMap<HostFunction, kHostCallTag> functions_;  // under mutex_
   bool started_ = false;                           // under mutex_
+  std::atomic<uint32_t> outstanding_{0};           // named, and not called and over
 };
 
 }  // namespace vgpu::shim

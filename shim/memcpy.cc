@@ -64,6 +64,9 @@ CUresult to_device(Copy& copy, uint64_t to, uint64_t from, uint64_t bytes, Side 
   if (copy.timing == Timing::kAsynchronous && source == Side::kInPlace) {
     return post<wire::CopyToDeviceInPlaceArgs>(copy, Op::kCopyToDeviceInPlace, to, from, bytes);
   }
+  if (source != Side::kPageable) {
+    if (CUresult r = wait_for_writers(copy); r != CUDA_SUCCESS) return r;
+  }
   const CUresult result = stage_to_device(*copy.session, copy.context, to,
                                           reinterpret_cast<const void*>(from), bytes, copy.stream);
   return wait_if(copy, must_wait(copy), result);

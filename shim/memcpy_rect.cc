@@ -64,6 +64,9 @@ CUresult between(Copy& copy, const RectCopy& rect, const Place& to, const Place&
     return wait_if(copy, host || must_wait(copy), post_copy(copy, to.end, from.end, rect));
   }
   if (to.on_device()) {
+    if (from.end.kind == RectEnd::kHost) {  // registered
+      if (CUresult r = wait_for_writers(copy); r != CUDA_SUCCESS) return r;
+    }
     return wait_if(copy, must_wait(copy),
                    stage_rect_to_device(*copy.session, copy.context, to.end, rect, copy.stream));
   }

@@ -112,6 +112,42 @@ TEST_F(CallbackTest, ManyInOrder) {
   EXPECT_EQ(words.read(), std::vector<uint32_t>(16, kCalls));
 }
 
+// A copy reads pinned memory when its stream is there, also such as the program has registered.
+TEST_F(CallbackTest, WhatTheyWriteIsCopiedBehindThem) {
+  constexpr size_t kCount = 1024;
+  std::vector<uint32_t> own(kCount + 2048);
+  auto* const page = reinterpret_cast<uint32_t*>((reinterpret_cast<uintptr_t>(own.data()) + 4095) &
+                                                 ~uintptr_t{4095});
+  ASSERT_OK(cuMemHostRegister_v2(page, 4096, CU_MEMHOSTREGISTER_PORTABLE));
+  for (uint32_t* memory : {pinned_, page}) {
+    const Words words(kCount), rows(kCount);
+    Stream stream;
+    for (uint32_t round = 1; round <= 4; ++round) {
+      std::function<void()> function = [&] {
+        ::poll(nullptr, 0, 20);  // so that a copy that does not wait has read by then
+        std::fill_n(memory, kCount, round);
+      };
+      std::fill_n(memory, kCount, 0u);
+      ASSERT_OK(cuLaunchHostFunc(stream, call, &function));
+      ASSERT_OK(cuMemcpyHtoDAsync_v2(words.at(), memory, kCount * 4, stream));
+      CUDA_MEMCPY2D plane{};
+      plane.srcMemoryType = CU_MEMORYTYPE_HOST;
+      plane.srcHost = memory;
+      plane.srcPitch = 128;
+      plane.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      plane.dstDevice = rows.at();
+      plane.dstPitch = 128;
+      plane.WidthInBytes = 64;
+      plane.Height = kCount / 32;
+      ASSERT_OK(cuMemcpy2DAsync_v2(&plane, stream));
+      ASSERT_OK(cuStreamSynchronize(stream));
+      EXPECT_EQ(words.read()[kCount - 1], round);
+      EXPECT_EQ(rows.read()[kCount - 32], round);
+    }
+  }
+  EXPECT_OK(cuMemHostUnregister(page));
+}
+
 TEST_F(CallbackTest, WhoWaitsForTheStreamWaitsForIt) {
   Stream stream, other;
   Event event;
