@@ -15,7 +15,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FILES = [
     ("bin/vgpu", "usr/bin/vgpu", 0o755),
     ("bin/vgpu-agent", "usr/bin/vgpu-agent", 0o755),
-    ("bin/vgpu-bench-guest?", "usr/bin/vgpu-bench-guest", 0o755),
     ("lib/guest/libcuda.so.1", "usr/lib/vgpu/guest/libcuda.so.1", 0o755),
     ("lib/guest/libnvidia-ml.so.1?", "usr/lib/vgpu/guest/libnvidia-ml.so.1", 0o755),
 ]

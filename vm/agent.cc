@@ -27,6 +27,8 @@ namespace {
 constexpr int kLookMsActive = 1;
 constexpr int kLookMsIdle = 50;
 constexpr int64_t kActiveNs = 1'000'000'000;
+// A host that has just been called on answers within that; programs that come meanwhile wait.
+constexpr int64_t kPatienceNs = 2'000'000'000;
 constexpr int kSendTimeoutMs = 100;  // to a program that does not read: its socket is full
 
 uint64_t new_epoch() {
@@ -89,6 +91,7 @@ void Agent::establish() {
   mail_->reset();
   epoch_ = new_epoch();
   was_established_ = false;
+  active_until_ns_ = patient_until_ns_ = static_cast<int64_t>(monotonic_ns()) + kPatienceNs;
   header()->guest.takes_interrupts.store(interrupt_ != nullptr, std::memory_order_relaxed);
   // release: partner is Host::look_at_guest.
   header()->guest.epoch.store(epoch_, std::memory_order_release);
@@ -111,7 +114,7 @@ void Agent::run_once(int timeout_ms) {
     polled.push_back({watched ? client.socket.get() : -1, event, 0});
     polled.push_back({watched ? client.process.get() : -1, POLLIN, 0});
   }
-  polled.push_back({listener_.get(), POLLIN, 0});
+  polled.push_back({accepts() ? listener_.get() : -1, POLLIN, 0});
   polled.push_back({interrupt_ == nullptr ? -1 : interrupt_->event(), POLLIN, 0});
   if (::poll(polled.data(), polled.size(), wait_ms(timeout_ms)) < 0) return;
   if (polled.back().revents != 0) interrupt_->rang();
@@ -145,6 +148,10 @@ void Agent::drop_clients() {
 }
 
 // --- programs ------------------------------------------------------------------------------------
+
+bool Agent::accepts() const {
+  return was_established_ || static_cast<int64_t>(monotonic_ns()) > patient_until_ns_;
+}
 
 void Agent::accept_all() {
   while (true) {

@@ -56,6 +56,7 @@ class Agent {
   void establish();
   void look_at_host();
   void drop_clients();
+  bool accepts() const;
   void accept_all();
   void look_at(uint32_t number, const pollfd& socket, const pollfd& process);
   void heard(uint32_t number);
@@ -77,6 +78,7 @@ class Agent {
   bool was_established_ = false;
   Beats beats_;
   int64_t active_until_ns_ = 0;
+  int64_t patient_until_ns_ = 0;  // programs wait for the host instead of being refused
 };
 
 }  // namespace vgpu::vm

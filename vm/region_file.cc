@@ -50,9 +50,10 @@ Result<UniqueFd> open_memory(const std::string& path, uint64_t* bytes) {
 Result<RegionFile> open_device(const std::string& folder) {
   RegionFile region;
   region.device = folder;
-  // The device answers accesses to its memory only then. It stays so when another driver has it.
+  // The device answers accesses to its memory only then. Busy: a driver has it, VFIO's of an agent
+  // before this one, and enables it itself.
   const UniqueFd enable(::open((folder + "/enable").c_str(), O_WRONLY | O_CLOEXEC));
-  if (!enable.valid() || ::write(enable.get(), "1", 1) != 1)
+  if (!enable.valid() || (::write(enable.get(), "1", 1) != 1 && errno != EBUSY))
     return Status::from_errno(errno, ("enable " + folder).c_str());
   Result<UniqueFd> memory = open_memory(folder + "/resource2", &region.bytes);
   if (!memory.ok()) return memory.status();

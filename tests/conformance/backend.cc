@@ -29,6 +29,7 @@ constexpr int kPollMs = 2;
 struct ServerState {
   pid_t pid = -1;
   pid_t gate = -1;
+  pid_t vm = -1, agent = -1;  // of back end region
   std::string folder;
 };
 ServerState g_server;  // the suite's process owns at most one
@@ -48,9 +49,9 @@ std::string library_path() {
   const std::string name = backend_name();
   if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
   if (name == "loop") return VGPU_LOOP_LIBRARY;
-  if (name == "shm" || name == "fabric") return VGPU_GUEST_LIBRARY;
+  if (name == "shm" || name == "fabric" || name == "region") return VGPU_GUEST_LIBRARY;
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric or cuda, not " + name);
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region or cuda, not " + name);
 }
 
 pid_t spawn(const std::vector<std::string>& words) {
@@ -83,15 +84,15 @@ int wait_for(pid_t pid, uint64_t limit_ns) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Waits until `socket` is there, which process `pid` makes.
-void wait_for_socket(const std::string& socket, pid_t* pid, const char* name) {
+// Until the program has made what it makes when it is ready.
+void wait_until_there(const std::string& path, pid_t* pid, const std::string& program) {
   const uint64_t start = monotonic_ns();
-  while (::access(socket.c_str(), F_OK) != 0) {
+  while (::access(path.c_str(), F_OK) != 0) {
     if (::waitpid(*pid, nullptr, WNOHANG) != 0) {
       *pid = -1;
-      die(std::string(name) + " ended before it listened");
+      die(program + " ended before it was ready");
     }
-    if (monotonic_ns() - start > kServerStartNsMax) die(std::string(name) + " does not listen");
+    if (monotonic_ns() - start > kServerStartNsMax) die(program + " does not become ready");
     ::poll(nullptr, 0, kPollMs);
   }
 }
@@ -103,7 +104,7 @@ void start_server() {
   const std::string socket = g_server.folder + "/vgpud.sock";
   const std::string address = "unix:" + socket;
   g_server.pid = spawn({VGPU_VGPUD, "--listen", address, "--driver", "soft"});
-  wait_for_socket(socket, &g_server.pid, "vgpud");
+  wait_until_there(socket, &g_server.pid, "vgpud");
   ::setenv("VGPU_SERVER", address.c_str(), 1);
 }
 
@@ -112,10 +113,29 @@ void start_gate() {
   const std::string socket = g_server.folder + "/gate.sock";
   g_server.gate =
       spawn({VGPU_PLAIN_GATE, "--listen", socket, "--server", g_server.folder + "/vgpud.sock"});
-  wait_for_socket(socket, &g_server.gate, "the gate");
+  wait_until_there(socket, &g_server.gate, "the gate");
   ::setenv("VGPU_SERVER", "tcp://127.0.0.1:1", 1);
   ::setenv("VGPU_NET_PLUGIN", VGPU_PLAIN_PLUGIN, 1);
   ::setenv("VGPU_TEST_RENDEZVOUS", socket.c_str(), 1);
+}
+
+// Between guests and that server: what stands between them when they are in a virtual machine.
+void start_machine() {
+  const std::string memory = g_server.folder + "/memory", socket = g_server.folder + "/agent.sock";
+  g_server.vm = spawn({VGPU_VM, "--memory", memory, "--size", "256M", "--programs", "8"});
+  wait_until_there(memory, &g_server.vm, "vgpu-vm");
+  g_server.agent = spawn({VGPU_AGENT, "--region", "ivshmem:" + memory, "--listen", socket});
+  wait_until_there(socket, &g_server.agent, "vgpu-agent");
+  ::setenv("VGPU_SERVER", ("unix:" + socket).c_str(), 1);
+}
+
+void stop_machine() {
+  for (pid_t* pid : {&g_server.agent, &g_server.vm}) {
+    if (*pid <= 0) continue;
+    ::kill(*pid, SIGTERM);
+    (void)wait_for(*pid, kServerStartNsMax);
+    *pid = -1;
+  }
 }
 
 }  // namespace
@@ -126,8 +146,10 @@ void set_up_backend() {
   if (path.find('/') != std::string::npos && ::access(path.c_str(), R_OK) != 0) {
     die(path + " is not built");
   }
-  if (backend_name() == "shm" || is_remote()) start_server();
+  const bool region = backend_name() == "region";
+  if (backend_name() == "shm" || is_remote() || region) start_server();
   if (is_remote()) start_gate();
+  if (region) start_machine();
   if (backend_name() == "loop") {
     ::setenv("VGPU_SERVER", "loop:", 1);
     ::setenv("VGPU_SOFT_DRIVER", VGPU_SOFTGPU_LIBRARY, 0);
@@ -143,6 +165,7 @@ bool tear_down_backend() {
     (void)::waitpid(g_server.gate, nullptr, 0);
     g_server.gate = -1;
   }
+  stop_machine();
   if (g_server.pid > 0) {
     well =
         ::waitpid(g_server.pid, nullptr, WNOHANG) == 0;  // or it has ended before it was asked to

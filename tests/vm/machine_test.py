@@ -41,7 +41,7 @@ APPS = [(BUILD / "tests/apps/vecadd", "/apps/vecadd"),
 class Machine:
     """vgpu-vm and QEMU, from start to the machine's own end."""
 
-    def __init__(self, host, folder, name, kind, script, package):
+    def __init__(self, host, folder, name, kind, script, package, apps=None):
         self.name = name
         link = f"{folder}/{name}.link"
         interrupts = kind == "interrupts"
@@ -49,7 +49,7 @@ class Machine:
         kernel = guest.kernel(BUILD / "vm-kernel")
         modules = guest.modules_of(kernel, guest.VFIO_MODULES) if interrupts else []
         script = START_AGENT.format(options="--interrupts yes" if interrupts else "") + script
-        guest.make_image(f"{folder}/{name}.img", package, script, APPS, modules)
+        guest.make_image(f"{folder}/{name}.img", package, script, apps or APPS, modules)
         self.vm = subprocess.Popen(
             [str(BUILD / "bin/vgpu-vm"), "--name", name, "--server", host, "--size", SIZE,
              "--programs", "2", *option], env=environment(), stderr=subprocess.PIPE, text=True)
