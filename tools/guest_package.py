@@ -11,12 +11,11 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# In the build or in the tree -> in the guest, mode. "?": left out where the build has none.
+# In the build, in the tree -> in the guest, mode.
 FILES = [
     ("bin/vgpu", "usr/bin/vgpu", 0o755),
     ("bin/vgpu-agent", "usr/bin/vgpu-agent", 0o755),
     ("lib/guest/libcuda.so.1", "usr/lib/vgpu/guest/libcuda.so.1", 0o755),
-    ("lib/guest/libnvidia-ml.so.1?", "usr/lib/vgpu/guest/libnvidia-ml.so.1", 0o755),
 ]
 TREE_FILES = [
     ("vm/vgpu-agent.service", "lib/systemd/system/vgpu-agent.service", 0o644),
@@ -38,12 +37,9 @@ Description: vGPU for programs in a virtual machine
 
 def fill(folder, build):
     """The guest's files under `folder`."""
-    sources = [(build / name.rstrip("?"), name.endswith("?"), there, mode)
-               for name, there, mode in FILES]
-    sources += [(ROOT / name, False, there, mode) for name, there, mode in TREE_FILES]
-    for source, optional, there, mode in sources:
-        if optional and not source.exists():
-            continue
+    sources = [(build / name, there, mode) for name, there, mode in FILES]
+    sources += [(ROOT / name, there, mode) for name, there, mode in TREE_FILES]
+    for source, there, mode in sources:
         target = folder / there
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
