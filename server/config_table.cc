@@ -89,13 +89,12 @@ void ConfigTable::take_thousandths(const char* key, double least, double most,
 }
 
 void ConfigTable::take_text_or_texts(const char* key, std::vector<std::string>* values) const {
-  if (const toml::node* found = node(key); found != nullptr && found->is_string()) {
-    std::string text;
-    take(key, &text);
-    values->push_back(text);
-    return;
-  }
-  take_texts(key, values);
+  const toml::node* found = node(key);
+  if (found == nullptr) return;
+  if (found->is_array()) return take_texts(key, values);
+  const auto text = found->value_exact<std::string>();
+  if (!text) return fault(*found, key, "must be text in quotes, or a list of such");
+  values->push_back(*text);
 }
 
 void ConfigTable::take_texts(const char* key, std::vector<std::string>* values) const {
