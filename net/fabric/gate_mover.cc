@@ -81,14 +81,14 @@ void GateMover::publish(const Update& update) {
     protocol::publish_cpu(&header->tail.cpu);
     // release: partner is Consumer::refresh_tail.
     header->tail.position.store(tail_, std::memory_order_release);
-    protocol::ring_doorbell(&header->consumer_sleep.sleeping);
+    protocol::ring_doorbell(protocol::Bell(), &header->consumer_sleep.sleeping);
   }
   if (update.finished != finished_) {
     finished_ = update.finished;
     protocol::HostCallPage* calls = view_.host_calls();
     // release: partner is HostCallWriter::wait_finished.
     calls->finished.position.store(finished_, std::memory_order_release);
-    protocol::ring_doorbell(&calls->worker_sleep.sleeping);
+    protocol::ring_doorbell(protocol::Bell(), &calls->worker_sleep.sleeping);
   }
 }
 

@@ -173,7 +173,7 @@ void GuestMover::apply_words(const Report& report) {
     head_ = header.head;
     // release: partner is Producer::refresh_head.
     view_.header()->head.position.store(head_, std::memory_order_release);
-    protocol::ring_doorbell(&view_.header()->producer_sleep.sleeping);
+    protocol::ring_doorbell(protocol::Bell(), &view_.header()->producer_sleep.sleeping);
   }
 }
 
@@ -189,7 +189,7 @@ bool GuestMover::apply_calls(const Report& report) {
     page->entries[posted_++ % protocol::kHostCallEntries] = call;
   // release: partner is HostCallReader::next.
   page->posted.position.store(posted_, std::memory_order_release);
-  protocol::ring_doorbell(&page->guest_sleep.sleeping);
+  protocol::ring_doorbell(protocol::Bell(), &page->guest_sleep.sleeping);
   return true;
 }
 
