@@ -72,8 +72,8 @@ inline constexpr uint64_t kRegionBytesMax = uint64_t{1} << 40;
 inline constexpr size_t kDoorbellOffset = 12;
 inline constexpr uint32_t kHostPeer = 0;  // the host's number among the device's peers
 // A VM's control area, in front of the pieces: identity, heartbeats and a mailbox each way.
-inline constexpr uint64_t kMailRingBytes = 256 * 1024;
-inline constexpr uint64_t kRegionControlBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kMailRingBytes = 512 * 1024;  // of messages of up to 128 KiB
+inline constexpr uint64_t kRegionControlBytes = uint64_t{2} << 20;
 inline constexpr uint32_t kVmConnectionsMax = 64;  // guest processes of a VM; the next is refused
 inline constexpr int64_t kBeatNs = 500'000'000;    // each side shows so often that it lives
 inline constexpr int kBeatsMissedMax = 10;         // then it is believed to be gone

@@ -12,8 +12,8 @@
 
 //   offset 0          RegionHeader   one page: identity, and lines that one side writes
 //          64 KiB     mail to the host, kMailRingBytes
-//          +256 KiB   mail to the guest, kMailRingBytes
-//          1 MiB      pieces, each the memory of one channel (protocol/ring/layout.h)
+//          +512 KiB   mail to the guest, kMailRingBytes
+//          2 MiB      pieces, each the memory of one channel (protocol/ring/layout.h)
 //
 // The host's program makes the region and is the only one on the host that reads this part; in the
 // guest it is the agent. Both believe nothing that the other writes.
@@ -21,7 +21,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kRegionMagic = 0x52504776;  // "vGPR"
-inline constexpr uint32_t kRegionVersion = 1;         // raised by any change of this layout
+inline constexpr uint32_t kRegionVersion = 2;         // raised by any change of this layout
 inline constexpr uint64_t kMailToHostOffset = 64 * 1024;
 inline constexpr uint64_t kMailToGuestOffset = kMailToHostOffset + kMailRingBytes;
 static_assert(kMailToGuestOffset + kMailRingBytes <= kRegionControlBytes);
