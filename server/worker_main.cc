@@ -227,8 +227,11 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   // Before the first byte of a guest.
   const uid_t server_user = geteuid();
   Sandbox sandbox{driver->kind, options.user, {}};
-  if (const std::string cache = compiled_kernels_folder(); !cache.empty())
+  // Told before the user changes: the usual place is another one for the worker's own.
+  if (const std::string cache = compiled_kernels_folder(); !cache.empty()) {
     sandbox.readable.push_back(cache);
+    (void)setenv("VGPU_SOFTGPU_CACHE", cache.c_str(), 1);
+  }
   if (Status entered = enter_sandbox(sandbox); !entered.ok()) {
     return fail(kExitSandbox, "sandbox", entered);
   }
