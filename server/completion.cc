@@ -99,6 +99,23 @@ void RetirementQueue::work() {
   }
 }
 
+void RetirementQueue::stop_after_all() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    posted_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (steps_.empty()) return;
+    const std::function<void()> step = std::move(steps_.front());
+    steps_.pop_front();
+    lock.unlock();
+    step();
+  }
+}
+
 void RetirementQueue::stop() {
   {
     std::lock_guard lock(mutex_);

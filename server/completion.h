@@ -79,6 +79,8 @@ class RetirementQueue {
   // Whether a step is queued or runs.
   bool busy();
   void stop();
+  // The same, but what is left is done first, by the caller.
+  void stop_after_all();
 
  private:
   void work();

@@ -100,7 +100,7 @@ Session::~Session() {
   lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
-  drop_queue_.stop();
+  drop_queue_.stop_after_all();  // code and memory go back to the driver
   announcers_.stop();
   pool_.stop();
   page_queue_->stop();
@@ -113,7 +113,7 @@ bool Session::release_all() {
   lanes_.stop();
   slab_queue_.stop();
   fence_queue_.stop();
-  drop_queue_.stop();
+  drop_queue_.stop_after_all();  // code and memory go back to the driver
   announcers_.stop();
   pool_.stop();
   slab_streams_.clear();
