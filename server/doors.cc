@@ -82,10 +82,11 @@ std::vector<FoundWorker> Doors::find() const {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder_.c_str()), closedir);
   if (listing == nullptr) return all;
   while (const dirent* const entry = readdir(listing.get())) {
-    if (entry->d_name[0] == '.') continue;
-    const std::string path = folder_ + "/" + entry->d_name;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const std::string path = folder_ + "/" + name;  // also one that was being made
     FoundWorker found;
-    Result<UniqueFd> connection = read_name(entry->d_name, &found)
+    Result<UniqueFd> connection = read_name(name.c_str(), &found)
                                       ? protocol::connect_unix(path)
                                       : Result<UniqueFd>(Status(StatusCode::kUnavailable, "gone"));
     if (!connection.ok()) {

@@ -71,7 +71,7 @@ TEST_F(DoorsTest, ANumberThatIsAnotherProcessNowIsNobody) {
 TEST_F(DoorsTest, NamesThatAreNoneAreNobody) {
   Doors doors(socket());
   ASSERT_TRUE(doors.open().ok());
-  for (const char* name : {"1-1", "-5-7", "x", "12", "12-", "12-13x", "99999999999-1"}) {
+  for (const char* name : {".v17", "1-1", "-5-7", "x", "12", "12-", "12-13x", "99999999999-1"}) {
     auto door = doors.make();
     ASSERT_TRUE(door.ok());
     ASSERT_EQ(rename(door->path.c_str(), (folder() + "/" + name).c_str()), 0);
