@@ -18,9 +18,7 @@
 namespace vgpu::testing {
 namespace {
 
-// A guest that has died holds nothing after that: 3 s is what is promised, and a busy machine is
-// slower.
-constexpr int kFreedMs = 10'000;
+constexpr int kFreedMs = 3000;  // a guest that has died holds nothing after that
 constexpr int kErrorMs = 5000;  // a guest whose server has died knows it
 
 class Network : public ::testing::Test {
