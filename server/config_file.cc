@@ -134,11 +134,19 @@ void take_policy(const ConfigTable& root, const std::string& path, ConfigReport*
   *policy = std::move(made).value();
 }
 
+void take_flag(const ConfigTable& root, const char* key, std::optional<bool>* flag) {
+  if (!root.has(key)) return;
+  bool value = false;
+  root.take(key, &value);
+  *flag = value;
+}
+
 ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   const ConfigTable root(table, "", report);
   root.allow({"listen", "driver", "memory_default", "headroom", "log_level", "socket_mode",
               "workers_ahead", "devices", "guest_devices", "worker_users", "metrics", "token_file",
-              "server_key", "authorized_keys", "require_encryption", "profile", "tenant"});
+              "server_key", "authorized_keys", "require_encryption", "tenants_reach_host_memory",
+              "profile", "tenant"});
   ConfigFile file;
   root.take_text_or_texts("listen", &file.listen);
   root.take("driver", &file.driver);
@@ -151,11 +159,8 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   root.take("metrics", &file.metrics);
   root.take("server_key", &file.server_key);
   root.take("authorized_keys", &file.authorized_keys);
-  if (root.has("require_encryption")) {
-    bool required = false;
-    root.take("require_encryption", &required);
-    file.require_encryption = required;
-  }
+  take_flag(root, "require_encryption", &file.require_encryption);
+  take_flag(root, "tenants_reach_host_memory", &file.tenants_reach_host_memory);
   root.take("workers_ahead", &file.workers_ahead);
   root.take("guest_devices", &file.guest_devices);
   take_policy(root, report->file, report, &file.policy);

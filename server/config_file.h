@@ -19,7 +19,7 @@ struct ConfigFile {
   std::string driver, devices, memory_default, headroom, log_level, socket_mode, worker_users,
       metrics, server_key, authorized_keys;
   std::optional<int64_t> workers_ahead, guest_devices;
-  std::optional<bool> require_encryption;
+  std::optional<bool> require_encryption, tenants_reach_host_memory;
   Policy policy;
 };
 

@@ -55,7 +55,8 @@ struct DaemonOptions {
   std::vector<std::string> networks;
   std::string gate_program, server_key, authorized_keys;
   bool require_encryption = false;
-  Policy policy;  // profiles and tenants
+  bool tenants_reach_host_memory = false;  // serve several where devices reach workers' memory
+  Policy policy;                           // profiles and tenants
   // Command line and file once more, for SIGHUP.
   std::function<Result<DaemonOptions>()> read_again;
 };
@@ -122,6 +123,7 @@ class Daemon {
   void worker_spoke(pid_t pid);
   void worker_ended(pid_t pid);
   void learn_devices(const WorkerReady& ready);
+  Status check_separation(const DaemonOptions& options) const;
   Worker* waiting_worker();
 
   void end_worker(const Worker& worker);

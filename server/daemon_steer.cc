@@ -247,6 +247,10 @@ void Daemon::reload() {
     log(Level::kError, "the configuration stays as it was: %s", read.status().text().c_str());
     return;
   }
+  if (const Status separate = check_separation(*read); !separate.ok()) {
+    log(Level::kError, "the configuration stays as it was: %s", separate.text().c_str());
+    return;
+  }
   options_.policy = std::move(read->policy);
   options_.guest_devices = read->guest_devices;
   options_.memory_default = read->memory_default;

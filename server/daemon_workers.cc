@@ -138,6 +138,27 @@ void Daemon::learn_devices(const WorkerReady& ready) {
         get_text(device.name).c_str(), identity.pci_bus_id.c_str(),
         size_text(device.memory_bytes).c_str(), size_text(ledger.capacity()).c_str());
   }
+  if (const Status separate = check_separation(options_); !separate.ok()) {
+    log(Level::kError, "refusing to serve: %s", separate.text().c_str());
+    stopping_ = true;
+    exit_code_ = 1;
+  }
+}
+
+// A kernel that reaches its worker's heap and stack has taken the worker over. Between guests of
+// one tenant that is their own affair.
+Status Daemon::check_separation(const DaemonOptions& options) const {
+  const bool one_tenant = options.policy.tenants().size() <= 1 && options.networks.empty();
+  if (one_tenant || options.tenants_reach_host_memory) return ok_status();
+  for (uint32_t i = 0; i < ready_.device_count; ++i) {
+    if (ready_.devices[i].reaches_host_memory == 0) continue;
+    return Status(StatusCode::kPermissionDenied,
+                  "kernels on device " + std::to_string(i) +
+                      " can read and write their worker's own memory (HMM or ATS is on), and more "
+                      "than one tenant is served. Load nvidia-uvm with uvm_disable_hmm=1, serve "
+                      "one tenant, or say --tenants-reach-host-memory");
+  }
+  return ok_status();
 }
 
 Daemon::Worker* Daemon::waiting_worker() {

@@ -23,4 +23,11 @@ std::array<int32_t, protocol::kDeviceFacts> device_facts(const DriverTable& driv
   return facts;
 }
 
+bool reaches_host_memory(const DriverTable& driver, CUdevice number) {
+  int value = 0;
+  return driver.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, number) ==
+             CUDA_SUCCESS &&
+         value != 0;
+}
+
 }  // namespace vgpu::server

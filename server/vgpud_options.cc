@@ -66,6 +66,8 @@ Result<ConfigFile> merged(const Raw& raw) {
   fill(&all.server_key, file->server_key);
   fill(&all.authorized_keys, file->authorized_keys);
   if (!all.require_encryption) all.require_encryption = file->require_encryption;
+  if (!all.tenants_reach_host_memory)
+    all.tenants_reach_host_memory = file->tenants_reach_host_memory;
   if (!all.workers_ahead) all.workers_ahead = file->workers_ahead;
   if (!all.guest_devices) all.guest_devices = file->guest_devices;
   all.policy = std::move(file->policy);
@@ -182,6 +184,7 @@ Result<DaemonOptions> interpret(const Raw& raw) {
   VGPU_RETURN_IF_ERROR(interpret_sizes(*words, &options));
   VGPU_RETURN_IF_ERROR(interpret_listen(*words, &options));
   VGPU_RETURN_IF_ERROR(interpret_words(*words, &options));
+  options.tenants_reach_host_memory = words->tenants_reach_host_memory.value_or(false);
   options.policy = std::move(words->policy);
   options.worker_program = program_folder() + "/vgpu-worker";
   return options;
@@ -231,6 +234,9 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   app.add_flag_callback(
       "--require-encryption", [&raw] { raw.words.require_encryption = true; },
       "Refuse remote guests whose data connection is not encrypted");
+  app.add_flag_callback(
+      "--tenants-reach-host-memory", [&raw] { raw.words.tenants_reach_host_memory = true; },
+      "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");
   app.add_option("--driver", raw.words.driver,
                  "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
                  "path of a libcuda.so.1");

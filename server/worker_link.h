@@ -23,7 +23,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0005;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0006;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -32,7 +32,7 @@ struct ServedDevice {
   char pci_bus_id[32] = {};
   char name[128] = {};
   int32_t facts[protocol::kDeviceFacts] = {};  // by number of protocol::DeviceFact
-  int32_t reserved = 0;
+  uint32_t reaches_host_memory = 0;  // kernels reach all of the worker's own memory: HMM or ATS
 };
 
 // worker -> vgpud, once the first device is open. Descriptor: the page of WorkerPage.

@@ -178,6 +178,7 @@ WorkerReady describe(const DriverChoice& driver, const Devices& devices) {
     std::copy(identity.uuid.begin(), identity.uuid.end(), out.uuid);
     set_text(out.pci_bus_id, identity.pci_bus_id);
     set_text(out.name, device.name());
+    out.reaches_host_memory = reaches_host_memory(driver.table, device.number());
     const auto facts = device_facts(driver.table, device.number());
     std::copy(facts.begin(), facts.end(), out.facts);
   }

@@ -99,6 +99,8 @@ EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, C
                            within(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH,
                                   CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT) ||
                            attribute == CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+    return *value = std::getenv("MEMORY_DRIVER_HMM") != nullptr, CUDA_SUCCESS;
   *value = vmm ? std::getenv("MEMORY_DRIVER_NOVMM") == nullptr : array_limit ? 16384 : 1;
   return CUDA_SUCCESS;
 }
