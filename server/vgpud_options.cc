@@ -214,6 +214,64 @@ void describe(const Raw& raw, const DaemonOptions& options) {
   }
 }
 
+void add_addresses(CLI::App* app, Raw* raw) {
+  app->add_option("--listen", raw->words.listen,
+                  "Address to listen at: unix:/absolute/path, and any number of tcp://ADDRESS:PORT "
+                  "for remote guests (docs/network.md); give it once for each")
+      ->allow_extra_args(false);
+  app->add_option("--server-key", raw->words.server_key,
+                  "This server's key, for tcp:// (default: server.key in ~/.config/vgpu or "
+                  "/etc/vgpu; vgpu key create --server)");
+  app->add_option("--authorized-keys", raw->words.authorized_keys,
+                  "Which keys of guests are admitted over tcp://, and as which tenant (default: "
+                  "authorized_keys beside it; vgpu key authorize)");
+  app->add_flag_callback(
+      "--require-encryption", [raw] { raw->words.require_encryption = true; },
+      "Refuse remote guests whose data connection is not encrypted");
+}
+
+void add_sharing(CLI::App* app, Raw* raw) {
+  app->add_option(
+      "--driver", raw->words.driver,
+      "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
+      "path of a libcuda.so.1");
+  app->add_option("--devices", raw->words.devices,
+                  "Which of the driver's devices are shared, as CUDA_VISIBLE_DEVICES would list "
+                  "them: 0,2 or GPU-uuid,... (default: all)");
+  app->add_option(
+      "--guest-devices", raw->words.guest_devices,
+      "How many devices a guest gets that names none (VGPU_DEVICES): those with the most "
+      "memory left, 1 to 16 (default: all)");
+  app->add_option("--memory-default", raw->words.memory_default,
+                  "Device memory of a guest that names none, on each device: 512M, 4G (default: a "
+                  "quarter)");
+  app->add_option("--headroom", raw->words.headroom,
+                  "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
+  app->add_flag_callback(
+      "--tenants-reach-host-memory", [raw] { raw->words.tenants_reach_host_memory = true; },
+      "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");
+}
+
+void add_running(CLI::App* app, Raw* raw) {
+  app->add_option("--config", raw->config, "Configuration file (TOML); the command line wins")
+      ->check(CLI::ExistingFile);
+  app->add_flag("--check-config", raw->check,
+                "Say what the configuration means, or what is wrong with it, and end");
+  app->add_option("--workers-ahead", raw->words.workers_ahead,
+                  "Workers kept ready for the next guests, 1 to 64 (default: 2)");
+  app->add_option(
+      "--worker-users", raw->words.worker_users,
+      "Numbers of users that workers run as, each as its own: 60000-60999, or none to run them "
+      "as the server's (default: a range that systems leave unused for root, else none)");
+  app->add_option("--metrics", raw->words.metrics,
+                  "Serve figures for Prometheus at http://ADDRESS:PORT/metrics; a port alone means "
+                  "loopback (default: not at all)");
+  app->add_option("--socket-mode", raw->words.socket_mode,
+                  "Who may connect, as an octal mode of the socket (default: 0600)");
+  app->add_option("--log-level", raw->words.log_level,
+                  "debug, info, warn, error or off (default: info)");
+}
+
 }  // namespace
 
 std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code) {
@@ -221,54 +279,9 @@ std::optional<DaemonOptions> read_options(int argc, char** argv, int* exit_code)
   CLI::App app(kAbout, "vgpud");
   app.footer(kExamples);
   app.set_version_flag("--version", kServerVersion);
-  app.add_option("--listen", raw.words.listen,
-                 "Address to listen at: unix:/absolute/path, and any number of tcp://ADDRESS:PORT "
-                 "for remote guests (docs/network.md); give it once for each")
-      ->allow_extra_args(false);
-  app.add_option("--server-key", raw.words.server_key,
-                 "This server's key, for tcp:// (default: server.key in ~/.config/vgpu or "
-                 "/etc/vgpu; vgpu key create --server)");
-  app.add_option("--authorized-keys", raw.words.authorized_keys,
-                 "Which keys of guests are admitted over tcp://, and as which tenant (default: "
-                 "authorized_keys beside it; vgpu key authorize)");
-  app.add_flag_callback(
-      "--require-encryption", [&raw] { raw.words.require_encryption = true; },
-      "Refuse remote guests whose data connection is not encrypted");
-  app.add_flag_callback(
-      "--tenants-reach-host-memory", [&raw] { raw.words.tenants_reach_host_memory = true; },
-      "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");
-  app.add_option("--driver", raw.words.driver,
-                 "auto (NVIDIA's where a GPU answers, else the software GPU), nvidia, soft, or the "
-                 "path of a libcuda.so.1");
-  app.add_option("--devices", raw.words.devices,
-                 "Which of the driver's devices are shared, as CUDA_VISIBLE_DEVICES would list "
-                 "them: 0,2 or GPU-uuid,... (default: all)");
-  app.add_option(
-      "--guest-devices", raw.words.guest_devices,
-      "How many devices a guest gets that names none (VGPU_DEVICES): those with the most "
-      "memory left, 1 to 16 (default: all)");
-  app.add_option("--config", raw.config, "Configuration file (TOML); the command line wins")
-      ->check(CLI::ExistingFile);
-  app.add_flag("--check-config", raw.check,
-               "Say what the configuration means, or what is wrong with it, and end");
-  app.add_option("--memory-default", raw.words.memory_default,
-                 "Device memory of a guest that names none, on each device: 512M, 4G (default: a "
-                 "quarter)");
-  app.add_option("--headroom", raw.words.headroom,
-                 "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
-  app.add_option("--workers-ahead", raw.words.workers_ahead,
-                 "Workers kept ready for the next guests, 1 to 64 (default: 2)");
-  app.add_option(
-      "--worker-users", raw.words.worker_users,
-      "Numbers of users that workers run as, each as its own: 60000-60999, or none to run them "
-      "as the server's (default: a range that systems leave unused for root, else none)");
-  app.add_option("--metrics", raw.words.metrics,
-                 "Serve figures for Prometheus at http://ADDRESS:PORT/metrics; a port alone means "
-                 "loopback (default: not at all)");
-  app.add_option("--socket-mode", raw.words.socket_mode,
-                 "Who may connect, as an octal mode of the socket (default: 0600)");
-  app.add_option("--log-level", raw.words.log_level,
-                 "debug, info, warn, error or off (default: info)");
+  add_addresses(&app, &raw);
+  add_sharing(&app, &raw);
+  add_running(&app, &raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
