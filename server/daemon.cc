@@ -87,9 +87,12 @@ int Daemon::run() {
   while (!stopping_) {
     const bool gate_due =
         std::any_of(gates_.begin(), gates_.end(), [](const auto& gate) { return gate->pid == 0; });
-    loop_.run_once(unheard_.empty() && !gate_due ? -1 : 500);
+    const bool timed = !unheard_.empty() || gate_due || start_again_ || accept_again_;
+    loop_.run_once(timed ? kTickMs : -1);
     close_silent();
     start_gates();
+    if (start_again_) keep_ahead();
+    if (accept_again_) listen_again();
   }
   end_all(force_);
   return exit_code_;

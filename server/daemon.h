@@ -31,6 +31,7 @@ inline constexpr size_t kQueuedGuestsMax =
     256;                                 // guests that wait for a worker; the next is refused
 inline constexpr int kListenTries = 10;  // while another server seems to answer at the address
 inline constexpr int kListenRetryMs = 50;
+inline constexpr int kTickMs = 500;               // while something waits for time to pass
 inline constexpr uint64_t kGateRestartMs = 1000;  // between two starts of one gate
 // Remote guests have no user here; who shares with whom goes by their tenants.
 inline constexpr uid_t kRemoteUser = static_cast<uid_t>(-1);
@@ -147,12 +148,15 @@ class Daemon {
 
   // guests and administrators (daemon_guests.cc)
   void accept_all();
+  void listen_again();
   void heard(int fd);
   void close_silent();
   void greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid);
   void serve_queue();
   Result<WorkerGrants> take_grants(uint64_t session, const QueuedGuest& guest);
   QueuedGuest next_guest();
+  bool room_in_queue(const std::string& tenant);
+  void drop_gone();
   Result<GuestTerms> terms_of(int connection, pid_t pid, uid_t uid,
                               const protocol::Hello& hello) const;
   Result<GuestTerms> terms_of_remote(const protocol::Hello& hello) const;
@@ -174,6 +178,7 @@ class Daemon {
   GuestReading reading_of(const Worker& worker);
   std::string tenant_of(const Worker& worker) const;
   void stop_requested(int connection, const protocol::StopRequest& request);
+  static Status draining_refusal();
   bool may_administer(int connection) const;
   bool trusted(uid_t uid) const;
 
@@ -217,6 +222,9 @@ class Daemon {
   bool devices_known_ = false;
   uint64_t headroom_ = 0;  // of each device
   int start_failures_ = 0;
+  bool start_again_ = false;    // the system gave no process: it is asked again soon
+  bool users_used_up_ = false;  // which has been said
+  bool accept_again_ = false;   // no descriptor was left for who came
   uint64_t started_ms_ = 0;
   uint64_t next_session_ = 0;
   Accounts accounts_;

@@ -1,5 +1,6 @@
 // vgpud's callers: guests that attach, administrators that ask.
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,9 @@ void Daemon::accept_all() {
     if (!connection.ok()) {
       if (connection.status().code() != StatusCode::kTimedOut) {
         log(Level::kWarn, "accept: %s", connection.status().to_string().c_str());
+        // Whoever waits there would wake the loop again at once.
+        loop_.remove(listener_.get());
+        accept_again_ = true;
       }
       return;
     }
@@ -50,6 +54,10 @@ void Daemon::accept_all() {
       unheard_[fd] = {std::move(connection).value(), now_ms() + kHelloTimeoutMs};
     }
   }
+}
+
+void Daemon::listen_again() {
+  accept_again_ = !loop_.add(listener_.get(), [this] { accept_all(); }).ok();
 }
 
 void Daemon::close_silent() {
@@ -114,12 +122,7 @@ void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t 
     return;
   }
   if (draining_) {
-    refuse(connection.get(),
-           Status(StatusCode::kUnavailable, "the server takes no new guests: it is draining"));
-    return;
-  }
-  if (queue_.size() >= kQueuedGuestsMax) {
-    refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
+    refuse(connection.get(), draining_refusal());
     return;
   }
   const Result<GuestTerms> terms = terms_of(connection.get(), pid, uid, hello);
@@ -127,9 +130,35 @@ void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t 
     refuse(connection.get(), terms.status());
     return;
   }
+  if (!room_in_queue(terms->tenant)) {
+    refuse(connection.get(), Status(StatusCode::kUnavailable, "too many guests wait for a worker"));
+    return;
+  }
   hello.token.clear();
   queue_.push_back({std::move(connection), std::move(hello), pid, uid, *terms});
   serve_queue();
+}
+
+// One tenant's guests leave room for those of others.
+bool Daemon::room_in_queue(const std::string& tenant) {
+  drop_gone();
+  const auto of_tenant = std::count_if(queue_.begin(), queue_.end(), [&](const QueuedGuest& guest) {
+    return guest.terms.tenant == tenant;
+  });
+  const size_t most = options_.policy.divides() ? kQueuedGuestsMax / 4 : kQueuedGuestsMax;
+  return queue_.size() < kQueuedGuestsMax && static_cast<size_t>(of_tenant) < most;
+}
+
+// Those who have hung up while they waited take no worker and no memory.
+void Daemon::drop_gone() {
+  std::erase_if(queue_, [](const QueuedGuest& guest) {
+    pollfd end{guest.connection.get(), POLLRDHUP, 0};
+    return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  });
+}
+
+Status Daemon::draining_refusal() {
+  return Status(StatusCode::kUnavailable, "the server takes no new guests: it is draining");
 }
 
 // Whose guest it is, and what it may have.
@@ -192,6 +221,8 @@ void Daemon::serve_queue() {
   while (!queue_.empty() && !stopping_) {
     Worker* worker = waiting_worker();
     if (worker == nullptr) return;
+    drop_gone();
+    if (queue_.empty()) break;
     QueuedGuest guest = next_guest();
     const uint64_t session = ++next_session_;
     const Result<WorkerGrants> granted = take_grants(session, guest);

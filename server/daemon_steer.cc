@@ -37,6 +37,28 @@ Status check_limit(const SteerRequest& request) {
   return ok_status();
 }
 
+// What has changed that a reload does not take over, by its names in the configuration.
+std::vector<std::string> changed_for_good(const DaemonOptions& was, const DaemonOptions& is) {
+  const std::pair<const char*, bool> all[] = {
+      {"listen", was.listen_path != is.listen_path || was.networks != is.networks},
+      {"socket_mode", was.socket_mode != is.socket_mode},
+      {"driver", was.driver != is.driver},
+      {"devices", was.devices != is.devices},
+      {"headroom", was.headroom != is.headroom || was.headroom_given != is.headroom_given},
+      {"workers_ahead", was.workers_ahead != is.workers_ahead},
+      {"worker_users", !was.worker_users.same_range(is.worker_users)},
+      {"metrics", was.metrics != is.metrics},
+      {"server_key", was.server_key != is.server_key},
+      {"authorized_keys", was.authorized_keys != is.authorized_keys},
+      {"require_encryption", was.require_encryption != is.require_encryption},
+      {"log_level", was.log_level != is.log_level}};
+  std::vector<std::string> changed;
+  for (const auto& [key, differs] : all) {
+    if (differs) changed.emplace_back(key);
+  }
+  return changed;
+}
+
 }  // namespace
 
 Daemon::Worker* Daemon::find_session(uint64_t session) const {
@@ -89,6 +111,8 @@ protocol::GuestState Daemon::state_of(const Worker& worker) const {
   state.priority = static_cast<uint8_t>(worker.share.priority);
   const auto* page = reinterpret_cast<const WorkerPage*>(worker.page.data());
   for (uint32_t i = 0; i < std::min<uint32_t>(worker.grants.count, protocol::kDevicesMax); ++i) {
+    // An adopted guest may have a device that is not served now, or not known yet.
+    if (worker.grants.device[i] >= identities_.size()) continue;
     state.devices.push_back(static_cast<uint8_t>(worker.grants.device[i]));
     state.granted_bytes.push_back(worker.grants.bytes[i]);
     state.used_bytes.push_back(load(page->used_bytes[i]));
@@ -129,6 +153,10 @@ void Daemon::steer(int connection, const SteerRequest& request) {
     end_worker(*worker);
   } else {
     draining_ = request.action == SteerAction::kDrain;
+    while (draining_ && !queue_.empty()) {
+      refuse(queue_.front().connection.get(), draining_refusal());
+      queue_.pop_front();
+    }
     log(Level::kInfo, draining_ ? "draining: no new guests; %u run" : "new guests again; %u run",
         guest_count());
   }
@@ -252,18 +280,13 @@ void Daemon::reload() {
     return;
   }
   options_.policy = std::move(read->policy);
+  options_.tenants_reach_host_memory = read->tenants_reach_host_memory;
   options_.guest_devices = read->guest_devices;
   options_.memory_default = read->memory_default;
   for (uint32_t i = 0; i < identities_.size(); ++i)
     ledgers_.of(i).set_capacity(ready_.devices[i].memory_bytes, headroom_, options_.memory_default);
-  if (read->listen_path != options_.listen_path || read->driver != options_.driver ||
-      read->devices != options_.devices || read->socket_mode != options_.socket_mode ||
-      read->headroom != options_.headroom || read->metrics != options_.metrics ||
-      read->log_level != options_.log_level || read->workers_ahead != options_.workers_ahead) {
-    log(Level::kWarn,
-        "changes of listen, driver, devices, headroom, socket_mode, workers_ahead and "
-        "log_level need a new start");
-  }
+  for (const std::string& key : changed_for_good(options_, *read))
+    log(Level::kWarn, "the change of %s needs a new start of the server", key.c_str());
   uint32_t changed = 0;
   for (const auto& [pid, worker] : workers_) {
     if (worker->session == 0) continue;

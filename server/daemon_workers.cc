@@ -26,6 +26,7 @@ std::string exit_text(int status) {
 }  // namespace
 
 void Daemon::keep_ahead() {
+  start_again_ = false;
   // Until one has said what the device is, more would only fail in the same way.
   const unsigned wanted = devices_known_ ? std::max(1U, options_.workers_ahead) : 1;
   unsigned waiting = 0;
@@ -56,7 +57,13 @@ void Daemon::start_worker() {
   if (user != 0) {
     arguments.push_back("--user");
     arguments.push_back(std::to_string(user));
+  } else if (options_.worker_users.any()) {
+    // Never one as root: guests wait until a number is free.
+    if (!users_used_up_) log(Level::kError, "all of --worker-users are in use: give it more");
+    users_used_up_ = true;
+    return;
   }
+  users_used_up_ = false;
   Result<Doors::Door> door = doors_.make();
   arguments.insert(arguments.end(), {"--door", "4"});
   Result<protocol::Spawned> spawned = door.status();
@@ -67,6 +74,7 @@ void Daemon::start_worker() {
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
     options_.worker_users.give_back(user);
+    start_again_ = true;
     if (!devices_known_) {
       stopping_ = true;
       exit_code_ = 1;

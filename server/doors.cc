@@ -86,11 +86,14 @@ std::vector<FoundWorker> Doors::find() const {
     if (name == "." || name == "..") continue;
     const std::string path = folder_ + "/" + name;  // also one that was being made
     FoundWorker found;
-    Result<UniqueFd> connection = read_name(name.c_str(), &found)
-                                      ? protocol::connect_unix(path)
-                                      : Result<UniqueFd>(Status(StatusCode::kUnavailable, "gone"));
-    if (!connection.ok()) {
+    if (!read_name(name.c_str(), &found)) {
       (void)unlink(path.c_str());
+      continue;
+    }
+    Result<UniqueFd> connection = protocol::connect_unix(path);
+    if (!connection.ok()) {
+      // Any other failure is ours: the worker behind it may live.
+      if (connection.status().os_error() == ECONNREFUSED) (void)unlink(path.c_str());
       continue;
     }
     found.connection = std::move(connection).value();

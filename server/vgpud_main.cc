@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
+#include "base/descriptor_limit.h"
 #include "server/daemon.h"
 #include "server/driver_choice.h"
 #include "server/log.h"
@@ -25,6 +26,7 @@ int run(int argc, char** argv) {
   Level level = Level::kInfo;
   parse_level(options->log_level, &level);
   open_log("vgpud", level);
+  raise_descriptor_limit();  // each guest takes some
   Result<EventLoop> loop = EventLoop::create();
   if (!loop.ok()) {
     log(Level::kError, "cannot start: %s", loop.status().to_string().c_str());

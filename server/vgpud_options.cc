@@ -112,6 +112,11 @@ Status interpret_users(const ConfigFile& words, DaemonOptions* options) {
   if (users->any() && geteuid() != 0)
     return complain("worker-users", words.worker_users,
                     "possible: only root's server can start workers as other users");
+  if (users->any() && !users->are_there())
+    return complain("worker-users", words.worker_users, "possible: this system has no such users");
+  if (users->any() && users->count() <= options->workers_ahead)
+    return complain("worker-users", words.worker_users,
+                    "enough: each guest's worker and each that is kept ready needs one");
   options->worker_users = *users;
   return ok_status();
 }

@@ -219,13 +219,7 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   if (!page.ok()) return fail(kExitAttach, "page", page.status());
 
   const WorkerReady ready = describe(*driver, *devices);
-  const int page_fd = page->memory.get();
-  if (Status sent =
-          protocol::send_frame(control.get(), bytes_of(ready), std::span<const int>(&page_fd, 1));
-      !sent.ok()) {
-    return fail(kExitAttach, "vgpud", sent);
-  }
-  // Before the first byte of a guest.
+  // Before the first byte of a guest, and before vgpud takes the worker for a good one.
   const uid_t server_user = geteuid();
   Sandbox sandbox{driver->kind, options.user, {}};
   // Told before the user changes: the usual place is another one for the worker's own.
@@ -235,6 +229,12 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   }
   if (Status entered = enter_sandbox(sandbox); !entered.ok()) {
     return fail(kExitSandbox, "sandbox", entered);
+  }
+  const int page_fd = page->memory.get();
+  if (Status sent =
+          protocol::send_frame(control.get(), bytes_of(ready), std::span<const int>(&page_fd, 1));
+      !sent.ok()) {
+    return fail(kExitAttach, "vgpud", sent);
   }
   Result<Guest> guest = wait_for_guest(control.get());
   if (!guest.ok()) return fail(kExitAttach, "guest", guest.status());

@@ -27,12 +27,15 @@ Result<WorkerUsers> WorkerUsers::parse(std::string_view text) {
 
 WorkerUsers WorkerUsers::by_default() {
   if (geteuid() != 0) return {};
+  const WorkerUsers usual(kWorkerUserFirst, kWorkerUserLast);
+  return usual.are_there() ? usual : WorkerUsers();
+}
+
+bool WorkerUsers::are_there() const {
   std::ifstream file("/proc/self/uid_map");
   std::stringstream map;
   map << file.rdbuf();
-  const bool there =
-      is_mapped(map.str(), kWorkerUserFirst) && is_mapped(map.str(), kWorkerUserLast);
-  return there ? WorkerUsers(kWorkerUserFirst, kWorkerUserLast) : WorkerUsers();
+  return is_mapped(map.str(), first_) && is_mapped(map.str(), last_);
 }
 
 uid_t WorkerUsers::take() {

@@ -31,6 +31,13 @@ class WorkerUsers {
   static WorkerUsers by_default();
 
   bool any() const { return last_ != 0; }
+  // How many workers can live at once.
+  uint64_t count() const { return any() ? uint64_t{last_} - first_ + 1 : 0; }
+  bool same_range(const WorkerUsers& other) const {
+    return first_ == other.first_ && last_ == other.last_;
+  }
+  // Whether the system has such users: a container may have few.
+  bool are_there() const;
   // A number that no living worker has; 0: none. Each is given once before one is given again.
   uid_t take();
   void give_back(uid_t user) { taken_.erase(user); }

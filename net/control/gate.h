@@ -124,6 +124,7 @@ class Gate {
   const GateOptions options_;
   KeyPair key_;
   AuthorizedKeys authorized_;
+  bool keys_changed_ = false;  // since the sessions were looked through
   ZmqContext context_;
   ZmqSocket keys_door_, router_, monitor_;
   std::optional<Listener> listener_;  // not yet, while an earlier gate holds the address

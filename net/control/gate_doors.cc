@@ -111,7 +111,7 @@ void Gate::mind_door() {
 
 // One request of libzmq: may this key come in?
 void Gate::check_key() {
-  (void)authorized_.refresh();
+  keys_changed_ |= authorized_.refresh();
   while (true) {
     const Result<ZmqMessage> asked = keys_door_.receive(kZapFrames + 2);
     if (!asked.ok()) return;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "net/control/gate.h"
 #include "net/control/session_process.h"
@@ -66,14 +67,6 @@ bool parse(int argc, char** argv, Arguments* arguments) {
          (arguments->session || (!arguments->listen.empty() && !gate.vgpud_path.empty()));
 }
 
-// Each connection and each session takes some.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 // As libfabric wants it.
 std::string data_host(const std::string& host) {
   if (host == "*") return "0.0.0.0";
@@ -124,7 +117,7 @@ int run(int argc, char** argv) {
     // Without exit handlers of libraries that have threads.
     _exit(run_session({arguments.gate.control, kWorkerDescriptor, arguments.gate.data_host}));
   }
-  raise_descriptor_limit();
+  raise_descriptor_limit();  // each connection and each session takes some
   return serve(std::move(arguments));
 }
 

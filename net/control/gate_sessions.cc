@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -171,7 +172,8 @@ void Gate::mind_sessions() {
 }
 
 void Gate::mind_keys() {
-  if (!authorized_.refresh()) return;
+  keys_changed_ |= authorized_.refresh();
+  if (!std::exchange(keys_changed_, false)) return;
   for (const auto& session : sessions_) {
     const std::string* tenant = authorized_.tenant_of(session->key);
     if (tenant == nullptr) {

@@ -118,6 +118,8 @@ void GateMover::read_page(PageWords* page) const {
     page->held[i] = from->held[i].load(std::memory_order_acquire);
   for (size_t i = 0; i < protocol::kDevicesMax; ++i)
     page->backed_credit[i] = from->backed_credit[i].load(std::memory_order_acquire);
+  for (size_t i = 0; i < protocol::kDevicesMax; ++i)
+    page->quota[i] = from->quota[i].load(std::memory_order_acquire);
 }
 
 // Puts answers into answers_, as many as fit. Their slots stay outstanding until they have gone.

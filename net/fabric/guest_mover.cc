@@ -159,6 +159,8 @@ void GuestMover::apply_words(const Report& report) {
       page->held[i].store(report.page.held[i], std::memory_order_release);
     for (uint32_t i = 0; i < protocol::kDevicesMax; ++i)
       semaphores_.raise_credit(i, report.page.backed_credit[i]);
+    for (size_t i = 0; i < protocol::kDevicesMax; ++i)
+      page->quota[i].store(report.page.quota[i], std::memory_order_release);
     protocol::wake_waiters(&page->waiters);
   }
   constexpr Semaphore kOrder[] = {Semaphore::kExecuted, Semaphore::kSlabRetired,

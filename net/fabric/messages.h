@@ -83,6 +83,7 @@ struct PageWords {
   int32_t sticky[protocol::kContextSlots];
   uint32_t held[protocol::kHoldWords];
   uint64_t backed_credit[protocol::kDevicesMax];
+  uint64_t quota[protocol::kDevicesMax];
   bool operator==(const PageWords&) const = default;
 };
 
@@ -95,7 +96,7 @@ struct ReplyEntry {
 
 static_assert(sizeof(MessageHeader) == 16 && sizeof(WindowMessage) == 48);
 static_assert(sizeof(UpdateHeader) == 40 && sizeof(Expectation) == 24);
-static_assert(sizeof(ReportHeader) == 88 && sizeof(PageWords) == 640 && sizeof(ReplyEntry) == 16);
+static_assert(sizeof(ReportHeader) == 88 && sizeof(PageWords) == 768 && sizeof(ReplyEntry) == 16);
 static_assert(sizeof(UpdateHeader) + protocol::kReplySlots * sizeof(Expectation) +
                   kInlineRingBytesMax <=
               kMessageBytesMax);

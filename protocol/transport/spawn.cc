@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -65,7 +66,11 @@ Result<Spawned> spawn(const std::string& program, const std::vector<std::string>
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::from_errno(error, program.c_str());
   Result<UniqueFd> process = open_pidfd(spawned.pid);
-  if (!process.ok()) return process.status();
+  if (!process.ok()) {
+    (void)kill(spawned.pid, SIGKILL);
+    (void)waitpid(spawned.pid, nullptr, 0);
+    return process.status();
+  }
   spawned.process = std::move(process).value();
   return spawned;
 }
