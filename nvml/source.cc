@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "base/env.h"
+#include "protocol/session/guest_token.h"
 #include "protocol/transport/connect.h"
 #include "protocol/transport/control_socket.h"
 
@@ -21,6 +22,8 @@ protocol::FiguresRequest make_request() {
   if (const auto devices = env_text("VGPU_DEVICES"); devices && *devices != "all")
     request.devices = *devices;
   request.memory_bytes = env_size("VGPU_MEM", 0);
+  if (const auto profile = env_text("VGPU_PROFILE")) request.profile = *profile;
+  request.token = protocol::guest_token();
   return request;
 }
 

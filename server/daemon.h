@@ -172,6 +172,9 @@ class Daemon {
   std::vector<uint32_t> own_devices(const std::vector<const Worker*>& own,
                                     const protocol::FiguresRequest& request) const;
 
+  uint64_t memory_for(int connection, const protocol::PeerCredentials& caller,
+                      const protocol::FiguresRequest& request, uint32_t place) const;
+
   // for the metrics endpoint (daemon_metrics.cc)
   Status start_metrics();
   Reading reading();
@@ -180,7 +183,7 @@ class Daemon {
   void stop_requested(int connection, const protocol::StopRequest& request);
   static Status draining_refusal();
   bool may_administer(int connection) const;
-  bool trusted(uid_t uid) const;
+  bool trusted(uid_t uid, pid_t pid) const;
 
   // seeing and steering (daemon_steer.cc)
   // Whom this connection's user may see: everybody, or only its own guests.

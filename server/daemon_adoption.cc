@@ -44,6 +44,8 @@ scheduler::Share checked(scheduler::Share share) {
 void Daemon::look_for_workers() {
   for (FoundWorker& found : doors_.find()) {
     const pid_t pid = found.pid;
+    found.user = user_of_process(pid);
+    options_.worker_users.keep(found.user);  // before any new worker gets one
     if (!loop_.add(found.connection.get(), [this, pid] { found_worker_spoke(pid); }).ok()) continue;
     found_[pid] = std::move(found);
   }
@@ -57,11 +59,16 @@ void Daemon::found_worker_spoke(pid_t pid) {
   Result<protocol::ControlFrame> frame = protocol::receive_frame(found.connection.get(), 0);
   if (!frame.ok()) {
     (void)unlink(found.door.c_str());  // its guest has just gone
+    options_.worker_users.give_back(found.user);
     return;
   }
   WorkerAdopt message;
   if (!read_front(frame->bytes, &message)) {
-    log(Level::kWarn, "worker %d is of another version; it goes on without this server", pid);
+    // Its user is not given to another worker. What it holds of the device is not known.
+    log(Level::kWarn,
+        "worker %d is of another version; it goes on without this server, which does not count "
+        "its memory: end such guests before an upgrade (vgpu drain --wait)",
+        pid);
     return;
   }
   adopt(std::move(found), message, std::move(frame->descriptors));
@@ -82,8 +89,7 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->control = std::move(found.connection);
   worker->process = std::move(found.process);
   worker->door = std::move(found.door);
-  worker->user = user_of_process(worker->pid);
-  options_.worker_users.keep(worker->user);
+  worker->user = found.user;
   worker->page = std::move(page).value();
   worker->session = message.session;
   worker->grants = message.grants;

@@ -70,6 +70,19 @@ std::vector<uint32_t> Daemon::own_devices(const std::vector<const Worker*>& own,
   return devices;
 }
 
+// What a guest of the caller's would get of a device; 0 when it would be refused.
+uint64_t Daemon::memory_for(int connection, const protocol::PeerCredentials& caller,
+                            const protocol::FiguresRequest& request, uint32_t place) const {
+  protocol::Hello hello;
+  hello.memory_bytes = request.memory_bytes;
+  hello.profile = request.profile;
+  hello.token = request.token;
+  const Result<GuestTerms> terms = terms_of(connection, caller.pid, caller.uid, hello);
+  if (!terms.ok()) return 0;
+  const Grants& ledger = ledgers_.of(place);
+  return terms->exclusive ? ledger.capacity() : ledger.size_of_grant(terms->memory_bytes);
+}
+
 void Daemon::figures_asked(int connection, const protocol::FiguresRequest& request) {
   const Result<protocol::PeerCredentials> caller = protocol::peer_credentials(connection);
   if (!caller.ok()) return;
@@ -116,7 +129,7 @@ void Daemon::figures_asked(int connection, const protocol::FiguresRequest& reque
   }
   for (size_t i = 0; i < places.size(); ++i) {
     if (reply.devices[i].memory_bytes == 0)
-      reply.devices[i].memory_bytes = ledgers_.of(places[i]).size_of_grant(request.memory_bytes);
+      reply.devices[i].memory_bytes = memory_for(connection, *caller, request, places[i]);
   }
   (void)protocol::send_frame(connection, protocol::encode_figures(reply));
 }

@@ -12,6 +12,7 @@
 #include "server/attach.h"
 #include "server/daemon.h"
 #include "server/log.h"
+#include "server/ownership.h"
 
 namespace vgpu::server {
 namespace {
@@ -168,7 +169,7 @@ Result<GuestTerms> Daemon::terms_of(int connection, pid_t pid, uid_t uid,
   PeerIdentity who;
   who.uid = uid;
   who.gids = protocol::peer_groups(connection, {pid, uid, static_cast<gid_t>(-1)});
-  who.trusted = trusted(uid);
+  who.trusted = trusted(uid, pid);
   const Result<const Tenant*> tenant = options_.policy.identify(who, hello.token);
   if (!tenant.ok()) return tenant.status();
   return options_.policy.terms(**tenant, hello.profile, ask_of(hello), who.trusted);
@@ -282,11 +283,13 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   const std::vector<uint8_t> hello = protocol::encode_message(std::move(guest.hello));
   frame.insert(frame.end(), hello.begin(), hello.end());
   const int connection = guest.connection.get();
-  if (Status sent =
-          protocol::send_frame(worker->control.get(), frame, std::span<const int>(&connection, 1));
+  if (Status sent = protocol::send_frame(worker->control.get(), frame,
+                                         std::span<const int>(&connection, 1), 0);
       !sent.ok()) {
-    refuse(connection, Status(StatusCode::kUnavailable, "the worker ended: " + sent.text()));
-    return;  // its end gives the grant back
+    refuse(connection,
+           Status(StatusCode::kUnavailable, "the worker does not take it: " + sent.text()));
+    end_worker(*worker);  // which gives the grant back
+    return;
   }
   log(Level::kInfo, "guest %d (%s): %s on %u of %u devices, worker %d", guest.pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str(), worker->grants.count,
@@ -339,10 +342,15 @@ protocol::GuestInfo Daemon::info_of(const Worker& worker) const {
 
 bool Daemon::may_administer(int connection) const {
   Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection);
-  return peer.ok() && trusted(peer->uid);
+  return peer.ok() && trusted(peer->uid, peer->pid);
 }
 
-bool Daemon::trusted(uid_t uid) const { return uid == 0 || uid == geteuid(); }
+// Root and the server's own user. Containers have a root too, who is nobody here: their processes
+// are numbered apart from the server's.
+bool Daemon::trusted(uid_t uid, pid_t pid) const {
+  if (uid != 0 && uid != geteuid()) return false;
+  return same_space(view_pid(getpid()), view_pid(pid));
+}
 
 void Daemon::stop_requested(int connection, const protocol::StopRequest& request) {
   if (!may_administer(connection)) {

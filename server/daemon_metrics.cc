@@ -33,9 +33,9 @@ Status Daemon::start_metrics() {
   return loop_.add(metrics_->wakeup_fd(), [this] { metrics_->publish(reading()); });
 }
 
-// As the configuration names it; where that has no tenants, the user.
+// As the configuration names it; where that has no tenants, the key's or the user.
 std::string Daemon::tenant_of(const Worker& worker) const {
-  if (options_.policy.divides()) return worker.tenant;
+  if (options_.policy.divides() || worker.guest_uid == kRemoteUser) return worker.tenant;
   return "uid-" + std::to_string(worker.guest_uid);
 }
 
@@ -46,7 +46,7 @@ GuestReading Daemon::reading_of(const Worker& worker) {
   guest.pid = worker.guest_pid;
   guest.vgpu = worker.label;
   guest.tenant = tenant_of(worker);
-  guest.user = std::to_string(worker.guest_uid);
+  guest.user = worker.guest_uid == kRemoteUser ? "remote" : std::to_string(worker.guest_uid);
   guest.executable = worker.executable;
   guest.share = worker.share;
   guest.started = wall_time(worker.started_ms);

@@ -70,7 +70,7 @@ Daemon::Worker* Daemon::find_session(uint64_t session) const {
 
 bool Daemon::may_see(int connection, const Worker& worker) const {
   const Result<protocol::PeerCredentials> peer = protocol::peer_credentials(connection);
-  return peer.ok() && (trusted(peer->uid) || peer->uid == worker.guest_uid);
+  return peer.ok() && (trusted(peer->uid, peer->pid) || peer->uid == worker.guest_uid);
 }
 
 protocol::GuestsReply Daemon::guests_after(int connection, uint64_t session) const {
@@ -291,7 +291,7 @@ void Daemon::reload() {
   for (const auto& [pid, worker] : workers_) {
     if (worker->session == 0) continue;
     const auto share = options_.policy.share_of(worker->profile, worker->ask, worker->set,
-                                                trusted(worker->guest_uid));
+                                                trusted(worker->guest_uid, worker->guest_pid));
     if (!share || *share == worker->share) continue;
     set_share(worker.get(), *share);
     send_order(worker.get());

@@ -151,6 +151,10 @@ void Daemon::learn_devices(const WorkerReady& ready) {
     stopping_ = true;
     exit_code_ = 1;
   }
+  const bool reached = std::any_of(ready_.devices, ready_.devices + ready_.device_count,
+                                   [](const auto& device) { return device.reaches_host_memory; });
+  if (reached && (options_.socket_mode & 066) != 0 && !options_.policy.divides())
+    log(Level::kWarn, "all users are one tenant here, and kernels reach their worker's own memory");
 }
 
 // A kernel that reaches its worker's heap and stack has taken the worker over. Between guests of

@@ -20,6 +20,7 @@ struct FoundWorker {
   UniqueFd process;  // pidfd
   UniqueFd connection;
   std::string door;  // path
+  uid_t user = 0;    // that it runs as
 };
 
 // The folder of doors beside vgpud's own socket, for its user alone: whoever answers there was

@@ -25,7 +25,9 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
                        const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
                        const ServeOptions& options) {
   (void)driver->cuCtxSetCurrent(devices->first().primary());
-  GuestMemory memory;
+  // Threads of a session that does not end in order go on with it until the process is over.
+  auto owned = std::make_unique<GuestMemory>();
+  GuestMemory& memory = *owned;
   memory.set_range(protocol::range_to_reserve(reply.device_range));
   for (size_t i = 0; i < devices->count(); ++i) {
     const Device& device = *devices->at(i);
@@ -63,10 +65,12 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
     // Its threads may wait for the device for as long as a kernel runs; the process ends now, and
     // with it everything else.
     (void)session.release();
+    (void)owned.release();
     return end;
   }
   if (!session->release_all()) {  // the process ends, and the driver still runs what it was given
     (void)session.release();
+    (void)owned.release();
     return end;
   }
   session.reset();

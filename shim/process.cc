@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "op.h"
+#include "protocol/session/guest_token.h"
 #include "protocol/transport/connect.h"
 #include "protocol/transport/net_plugin.h"
 #include "shim/memory/address_claim.h"
@@ -72,46 +73,29 @@ void release_ranges(const std::vector<protocol::AddressRange>& claimed,
   }
 }
 
-// A token that a file has: its first word. Programs that run others with their environment do not
-// hand it on then.
-std::string token() {
-  if (const auto text = env_text("VGPU_TOKEN")) return std::string(*text);
-  const auto path = env_text("VGPU_TOKEN_FILE");
-  if (!path) return "";
-  char text[512];
-  const int file = ::open(std::string(*path).c_str(), O_RDONLY | O_CLOEXEC);
-  const ssize_t bytes = file < 0 ? -1 : ::read(file, text, sizeof(text));
-  if (file >= 0) ::close(file);
-  if (bytes < 0) VGPU_LOG_WARN("VGPU_TOKEN_FILE cannot be read");
-  const std::string whole(text, bytes < 0 ? 0 : static_cast<size_t>(bytes));
-  const size_t begin = whole.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return whole.substr(begin, whole.find_first_of(" \t\r\n", begin) - begin);
-}
-
-// Percent with decimals; 0: none that can be.
+// Percent with decimals; what is none is a number that the server refuses with the reason.
 uint32_t cap_permille(std::string_view text) {
   double percent = 0;
   const std::string number(text);
   char* end = nullptr;
   percent = std::strtod(number.c_str(), &end);
   const bool good = end != number.c_str() && (*end == '\0' || *end == '%') && percent >= 0.1;
-  return good && percent <= 100 ? static_cast<uint32_t>(percent * 10 + 0.5) : 0;
+  return good && percent <= 100 ? static_cast<uint32_t>(percent * 10 + 0.5) : UINT32_MAX;
 }
 
-// As the server's classes are numbered, from 1; 0: no such class.
+// As the server's classes are numbered, from 1; what is none likewise.
 uint32_t priority_number(std::string_view name) {
   constexpr std::string_view kNames[] = {"system", "latency", "normal", "spot"};
   for (uint32_t i = 0; i < 4; ++i) {
     if (kNames[i] == name) return i + 1;
   }
-  return 0;
+  return UINT32_MAX;
 }
 
 // What the guest wants to be: within its tenant's profiles the server gives it.
 void ask_for_share(protocol::Hello* hello) {
   if (const auto profile = env_text("VGPU_PROFILE")) hello->profile = *profile;
-  hello->token = token();
+  hello->token = protocol::guest_token();
   hello->weight =
       static_cast<uint32_t>(std::clamp<int64_t>(env_integer("VGPU_SHARE", 0), 0, UINT32_MAX));
   if (const auto cap = env_text("VGPU_CAP")) hello->cap_permille = cap_permille(*cap);

@@ -29,7 +29,8 @@ constexpr int kLookMsIdle = 50;
 constexpr int64_t kActiveNs = 1'000'000'000;
 // A host that has just been called on answers within that; programs that come meanwhile wait.
 constexpr int64_t kPatienceNs = 2'000'000'000;
-constexpr int kSendTimeoutMs = 100;  // to a program that does not read: its socket is full
+constexpr int64_t kSilentNs = 5'000'000'000;  // a program that says nothing is sent away
+constexpr int kSendTimeoutMs = 100;           // to a program that does not read: its socket is full
 
 uint64_t new_epoch() {
   uint64_t epoch = 0;
@@ -168,6 +169,7 @@ void Agent::accept_all() {
     }
     *free = Client();
     free->socket = std::move(socket).value();
+    free->since_ns = static_cast<int64_t>(monotonic_ns());
     Result<protocol::PeerCredentials> peer = protocol::peer_credentials(free->socket.get());
     if (!peer.ok()) continue;
     Result<UniqueFd> process = protocol::open_pidfd(peer->pid);
@@ -181,7 +183,9 @@ void Agent::look_at(uint32_t number, const pollfd& socket, const pollfd& process
   if (socket.fd < 0 || !client.socket.valid()) return;
   if ((socket.revents & POLLIN) != 0 && !client.spoke) heard(number);
   const bool hung_up = (socket.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
-  if (!hung_up && process.revents == 0) return;
+  const bool silent =
+      !client.spoke && static_cast<int64_t>(monotonic_ns()) - client.since_ns > kSilentNs;
+  if (!hung_up && process.revents == 0 && !silent) return;
   client.gone = true;
   client.socket.reset();
   client.process.reset();
@@ -190,7 +194,10 @@ void Agent::look_at(uint32_t number, const pollfd& socket, const pollfd& process
 void Agent::heard(uint32_t number) {
   Client& client = clients_[number];
   Result<protocol::ControlFrame> frame = protocol::receive_frame(client.socket.get(), 0);
-  if (!frame.ok()) return;
+  if (!frame.ok()) {
+    if (frame.status().code() != StatusCode::kTimedOut) client.socket.reset();
+    return;
+  }
   if (!established() || !mail_->send(MailKind::kSay, number, frame->bytes).ok()) {
     client.socket.reset();
     return;

@@ -44,6 +44,7 @@ class Agent {
   struct Client {
     UniqueFd socket;  // invalid: there is none
     UniqueFd process;
+    int64_t since_ns = 0;    // when it came
     bool spoke = false;      // its message has been sent on
     bool gone = false;       // the program has ended or hung up
     bool host_done = false;  // the host has said bye

@@ -234,6 +234,9 @@ bool ControlThread::hear(const protocol::NetAttached& attached) {
       if (ended->session != attached.reply.session) continue;
       VGPU_LOG_WARN("the server: %s", ended->text.c_str());
       return false;
+    } else if (const auto* refusal = std::get_if<protocol::Refusal>(&*message)) {
+      VGPU_LOG_WARN("the server: %s", refusal->text.c_str());  // this key is admitted no longer
+      return false;
     }
   }
 }

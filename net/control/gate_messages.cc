@@ -97,7 +97,7 @@ Status Gate::may_attach(const Sender& from, const protocol::NetAttach& attach) {
     }
   }
   if (sessions_.size() >= kSessionsMax || of_key >= kSessionsPerKeyMax) {
-    return Status(StatusCode::kUnavailable, "too many remote guests");
+    return Status(StatusCode::kTimedOut, "too many remote guests; try again");
   }
   if (pending >= kPendingMax) {
     return Status(StatusCode::kTimedOut, "too many guests attach at once; try again");
@@ -116,7 +116,9 @@ void Gate::attach_asked(const Sender& from, protocol::NetAttach attach) {
 
 void Gate::beat(const Sender& from, const protocol::NetBeat& beat) {
   for (const auto& session : sessions_) {
-    if (session->ended || session->number != beat.session || session->key != from.key) continue;
+    if (session->ended || session->number == 0 || session->number != beat.session ||
+        session->key != from.key)
+      continue;
     session->routing = from.routing;
     session->descriptor = from.descriptor;
     session->heard_ms = now_ms();
@@ -129,7 +131,8 @@ void Gate::beat(const Sender& from, const protocol::NetBeat& beat) {
 
 void Gate::detach(const Sender& from, const protocol::NetDetach& detach) {
   for (const auto& session : sessions_) {
-    if (!session->ended && session->number == detach.session && session->key == from.key) {
+    if (!session->ended && session->number != 0 && session->number == detach.session &&
+        session->key == from.key) {
       end_session(session.get(), "");
     }
   }
@@ -164,7 +167,9 @@ void Gate::question_answered(Question* question) {
            protocol::Refusal{protocol::kCudaSystemNotReady, "the server gave no answer"});
     return;
   }
-  // Of guests a tenant sees its own.
+  // Of guests a tenant sees its own, and of the host what it needs.
+  info->driver_path.clear();
+  info->driver_reason.clear();
   std::erase_if(info->guests, [&](const auto& guest) { return guest.tenant != question->tenant; });
   answer(question->routing, std::move(*info));
 }

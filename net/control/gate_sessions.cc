@@ -49,8 +49,9 @@ Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   attach.hello.tenant = from.tenant;
   attach.hello.remote = session->remote;
   attach.hello.flags |= protocol::kHelloRemote;
-  Status sent = protocol::send_message(session->control.get(), attach);
-  if (sent.ok()) sent = hand_over(attach.hello, spawned->pid, for_vgpud.get());
+  Status sent = hand_over(attach.hello, spawned->pid, for_vgpud.get());
+  attach.hello.token.clear();  // only vgpud needs it
+  if (sent.ok()) sent = protocol::send_message(session->control.get(), attach);
   if (!sent.ok()) {
     session->ended = true;  // what is told is the refusal
     (void)kill(session->pid, SIGKILL);

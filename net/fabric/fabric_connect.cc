@@ -320,12 +320,11 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Secret& secret,
   for (;;) {
     CmEvent event{};
     const Result<uint32_t> kind = next_event(events_.get(), &event, kStepMs);
-    if (!kind.ok() && kind.status().code() != StatusCode::kTimedOut) continue;  // one that gave up
     pollfd cancel{cancel_fd, POLLIN, 0};
     if (cancel_fd >= 0 && ::poll(&cancel, 1, 0) > 0)
       return Status(StatusCode::kUnavailable, "no longer wanted");
     if (monotonic_ns() >= end) return Status(StatusCode::kTimedOut, "no guest connected");
-    if (!kind.ok() || *kind != FI_CONNREQ) continue;
+    if (!kind.ok() || *kind != FI_CONNREQ) continue;  // nobody yet, or one that gave up
     const Info info(event.entry().info);
     PrivateData data{};
     std::memcpy(&data, event.entry().data, sizeof(data));

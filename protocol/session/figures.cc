@@ -84,7 +84,10 @@ std::vector<uint8_t> encode_figures(const FiguresRequest& request) {
   Builder to(256);
   const auto label = put_text(to, request.label, kNameBytesMax);
   const auto devices = put_text(to, request.devices, kTextBytesMax);
-  const auto table = fb::CreateFiguresRequest(to, label, request.memory_bytes, devices);
+  const auto profile = put_text(to, request.profile, kNameBytesMax);
+  const auto token = put_text(to, request.token, kNameBytesMax);
+  const auto table =
+      fb::CreateFiguresRequest(to, label, request.memory_bytes, devices, profile, token);
   return finished(to, fb::Body::FiguresRequest, table.Union());
 }
 
@@ -114,6 +117,10 @@ Result<FiguresRequest> decode_figures_request(std::span<const uint8_t> bytes) {
   if (!take_text(table.label(), kNameBytesMax, &request.label)) return malformed("label");
   if (!take_text(table.devices(), kTextBytesMax, &request.devices))
     return malformed("list of devices");
+  if (!take_text(table.profile(), kNameBytesMax, &request.profile) ||
+      !take_text(table.token(), kNameBytesMax, &request.token)) {
+    return malformed("profile or token");
+  }
   return request;
 }
 

@@ -31,9 +31,10 @@ inline constexpr size_t kDeviceFacts = 7;
 // Answered for the kernel's credentials of the asking process; see docs/monitoring.md for whose
 // guests are its own.
 struct FiguresRequest {
-  std::string label;          // only guests of this name; empty: of all names
-  uint64_t memory_bytes = 0;  // as in Hello
-  std::string devices;        // as in Hello
+  std::string label;           // only guests of this name; empty: of all names
+  uint64_t memory_bytes = 0;   // as in Hello
+  std::string devices;         // as in Hello
+  std::string profile, token;  // as in Hello
 };
 
 struct OwnDevice {

@@ -130,8 +130,9 @@ struct GuestInfo {
   uint64_t granted_bytes = 0;
   uint64_t used_bytes = 0;
   uint64_t uptime_ms = 0;
-  std::vector<uint8_t> devices;          // places in InfoReply::devices; the sums above are of all
-  std::string tenant = {}, remote = {};  // empty: a local guest
+  std::vector<uint8_t> devices;  // places in InfoReply::devices; the sums above are of all
+  std::string tenant = {};
+  std::string remote = {};  // empty: a local guest
 };
 
 struct DeviceUse {

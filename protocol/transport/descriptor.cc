@@ -2,7 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/transport/descriptor.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "protocol/transport/control_socket.h"
 
@@ -21,6 +27,20 @@ struct RegionMessage {
   uint64_t bell;
 };
 constexpr uint64_t kRegionOfferMagic = 0x6765'5250'4776'0001;
+
+// A descriptor of the guest's choice that a worker will write to must be what it seems, and never
+// make it wait.
+Status take_event(int event) {
+  char kind[64] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(event);
+  const ssize_t bytes = ::readlink(link.c_str(), kind, sizeof(kind) - 1);
+  if (bytes <= 0 || std::string_view(kind) != "anon_inode:[eventfd]")
+    return Status(StatusCode::kMalformed, "the region's event is no eventfd");
+  const int flags = ::fcntl(event, F_GETFL);
+  if (flags < 0 || ::fcntl(event, F_SETFL, flags | O_NONBLOCK) != 0)
+    return Status::from_errno(errno, "the region's event");
+  return ok_status();
+}
 
 }  // namespace
 
@@ -75,7 +95,10 @@ Result<RegionOffer> receive_region_offer(int socket, int timeout_ms) {
   RegionOffer offer;
   offer.bell = static_cast<BellKind>(message.bell);
   offer.region = std::move(frame->descriptors[0]);
-  if (count == 2) offer.event = std::move(frame->descriptors[1]);
+  if (count == 2) {
+    offer.event = std::move(frame->descriptors[1]);
+    VGPU_RETURN_IF_ERROR(take_event(offer.event.get()));
+  }
   offer.offset = message.offset;
   offer.bytes = message.bytes;
   return offer;

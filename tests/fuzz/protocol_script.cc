@@ -246,7 +246,7 @@ std::vector<std::vector<uint8_t>> control_seeds() {
   figures.guests[0].uses = {{1, 2, 3}};
   figures.guests[0].engine_ns = {1, 2, 3};
   seeds.push_back(encode_figures(figures));
-  seeds.push_back(encode_figures(FiguresRequest{"l", 1, "0"}));
+  seeds.push_back(encode_figures(FiguresRequest{"l", 1, "0", "p", "t"}));
   return seeds;
 }
 

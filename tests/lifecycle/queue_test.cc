@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <future>
+#include <set>
 
 #include "tests/lifecycle/tenants_fixture.h"
 
@@ -18,7 +19,9 @@ class Queue : public Tenants {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root's server has users for workers";
-    start("", kProfiles, {"--worker-users", "61000-61002", "--workers-ahead", "1"});
+    start("", kProfiles,
+          {"--worker-users", std::to_string(first_) + "-" + std::to_string(first_ + 2),
+           "--workers-ahead", "1"});
     for (int i = 0; i < 3; ++i) {
       running_.push_back(attach("small"));
       ASSERT_TRUE(running_.back().status.ok()) << running_.back().status.text();
@@ -31,6 +34,8 @@ class Queue : public Tenants {
     return eventually([&] { return list().waiting == number; });
   }
 
+  // Of this test's process alone: others may run beside it.
+  const uid_t first_ = 1'600'000'000 + 4 * static_cast<uid_t>(getpid());
   std::vector<protocol::Attachment> running_;
 };
 
@@ -73,6 +78,29 @@ TEST(WorkerUsers, TooFewAreRefusedAtTheStart) {
   const Finished ended = run_program({VGPUD, "--worker-users", "61000-61001"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.output, HasSubstr("worker-users"));
+}
+
+// Of all processes with a user from `first` to `last`.
+std::multiset<uid_t> users_between(uid_t first, uid_t last) {
+  std::multiset<uid_t> users;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    struct stat info {};
+    if (stat(entry.path().c_str(), &info) != 0) continue;
+    if (info.st_uid >= first && info.st_uid <= last) users.insert(info.st_uid);
+  }
+  return users;
+}
+
+TEST_F(Queue, TheNextServerGivesNoWorkerTheUserOfALivingOne) {
+  running_.resize(1);
+  server_->kill_hard();
+  server_->start();
+  ASSERT_TRUE(attach("small").status.ok());
+  // Those that had no guest any more may still be ending.
+  EXPECT_TRUE(eventually([&] {
+    const auto users = users_between(first_, first_ + 2);
+    return users.size() == 3 && std::set<uid_t>(users.begin(), users.end()).size() == 3;
+  }));
 }
 
 class Adopted : public Tenants {

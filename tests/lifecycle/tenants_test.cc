@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <thread>
@@ -276,6 +277,29 @@ TEST_F(Tenants, OthersSeeAndSteerOnlyWhatIsTheirs) {
   });
   EXPECT_EQ(code, 0);
   EXPECT_EQ(list().guests.at(0).weight, 50U);
+  EXPECT_FALSE(list().draining);
+}
+
+// Containers without users of their own: uid 0, but not here.
+TEST_F(Tenants, TheRootOfAContainerIsNoOperator) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a namespace";
+  start("");
+  const protocol::Attachment ours = attach("small");
+  ASSERT_TRUE(ours.status.ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    const pid_t inner = unshare(CLONE_NEWPID) == 0 ? fork() : -1;
+    if (inner == 0) {
+      SteerRequest request;
+      request.action = SteerAction::kDrain;
+      _exit(steer(request).find("only root") != std::string::npos ? 0 : 1);
+    }
+    int status = 0;
+    _exit(inner > 0 && waitpid(inner, &status, 0) == inner && status == 0 ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   EXPECT_FALSE(list().draining);
 }
 

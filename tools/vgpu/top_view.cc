@@ -120,8 +120,11 @@ void TopView::take(const protocol::GuestsReply& guests, uint64_t now_ns) {
     rates.state = state;
     remember(&history_[state.session], rates.compute);
     // Its time is not told apart by devices.
-    for (const uint8_t device : state.devices)
+    for (const uint8_t device : state.devices) {
+      // A listing of several pages may be of two servers, when one was started between them.
+      if (device >= busy.size()) continue;
       busy[device] += rates.compute / static_cast<double>(state.devices.size());
+    }
     now[state.session] = std::move(rates);
   }
   std::erase_if(history_, [&](const auto& each) { return now.count(each.first) == 0; });

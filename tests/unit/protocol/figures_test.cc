@@ -62,7 +62,7 @@ TEST(FiguresMessages, Survive) {
   EXPECT_EQ(got.guests[1].uses[15].granted_bytes, 4u);
   EXPECT_EQ(got.guests[1].engine_ns, sample_figures().guests[1].engine_ns);
   const FiguresRequest request =
-      round_trip(FiguresRequest{"blue\n", 5, "1,0"}, decode_figures_request);
+      round_trip(FiguresRequest{"blue\n", 5, "1,0", "small", "a-token"}, decode_figures_request);
   EXPECT_EQ(request.label, "blue?");
   EXPECT_EQ(request.memory_bytes, 5u);
   EXPECT_EQ(request.devices, "1,0");
