@@ -95,7 +95,8 @@ TEST_F(Queue, TheNextServerGivesNoWorkerTheUserOfALivingOne) {
   running_.resize(1);
   server_->kill_hard();
   server_->start();
-  ASSERT_TRUE(attach("small").status.ok());
+  const protocol::Attachment second = attach("small");
+  ASSERT_TRUE(second.status.ok());
   // Those that had no guest any more may still be ending.
   EXPECT_TRUE(eventually([&] {
     const auto users = users_between(first_, first_ + 2);
