@@ -60,6 +60,7 @@ void Daemon::found_worker_spoke(pid_t pid) {
   if (!frame.ok()) {
     (void)unlink(found.door.c_str());  // its guest has just gone
     options_.worker_users.give_back(found.user);
+    keep_ahead();  // which may have waited for the number
     return;
   }
   WorkerAdopt message;
