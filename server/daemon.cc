@@ -80,6 +80,10 @@ int Daemon::run() {
   for (const std::string& address : options_.networks) {
     gates_.push_back(std::make_unique<Gate>());
     gates_.back()->address = address;
+    gates_.back()->users = options_.worker_users.cut(kSessionUsers);
+    if (geteuid() == 0 && !gates_.back()->users.any())
+      log(Level::kWarn, "what stands for remote guests runs as root: --worker-users has no %u more",
+          4 * kSessionUsers);
   }
   look_for_workers();
   start_gates();

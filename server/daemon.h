@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "base/user_range.h"
 #include "protocol/session/gate_link.h"
 #include "protocol/session/handshake.h"
 #include "server/device_choice.h"
@@ -20,7 +21,6 @@
 #include "server/metrics_endpoint.h"
 #include "server/policy.h"
 #include "server/worker_link.h"
-#include "server/worker_users.h"
 
 namespace vgpu::server {
 
@@ -31,6 +31,7 @@ inline constexpr size_t kQueuedGuestsMax =
     256;                                 // guests that wait for a worker; the next is refused
 inline constexpr int kListenTries = 10;  // while another server seems to answer at the address
 inline constexpr int kListenRetryMs = 50;
+inline constexpr uint32_t kSessionUsers = 512;    // of the worker users, for each gate's sessions
 inline constexpr int kTickMs = 500;               // while something waits for time to pass
 inline constexpr uint64_t kGateRestartMs = 1000;  // between two starts of one gate
 // Remote guests have no user here; who shares with whom goes by their tenants.
@@ -50,7 +51,7 @@ struct DaemonOptions {
   bool headroom_given = false;
   unsigned workers_ahead = 2;
   std::string metrics;  // ADDRESS:PORT of the endpoint for Prometheus; empty: none
-  WorkerUsers worker_users;
+  UserRange worker_users;
   // Where remote guests come in (docs/network.md), and what the gates there are told; empty: their
   // defaults.
   std::vector<std::string> networks;
@@ -100,7 +101,8 @@ class Daemon {
   };
   struct Gate {
     std::string address;
-    pid_t pid = 0;  // 0: to be started again
+    UserRange users;  // of its sessions' processes
+    pid_t pid = 0;    // 0: to be started again
     bool ready = false;
     uint64_t started_ms = 0;
     UniqueFd control, process;

@@ -38,6 +38,7 @@ Status Daemon::start_gate(Gate* gate) {
     arguments.insert(arguments.end(), {"--key", options_.server_key});
   if (!options_.authorized_keys.empty())
     arguments.insert(arguments.end(), {"--authorized", options_.authorized_keys});
+  if (gate->users.any()) arguments.insert(arguments.end(), {"--session-users", gate->users.text()});
   if (options_.require_encryption) arguments.push_back("--require-encryption");
   Result<protocol::Spawned> spawned = protocol::spawn(options_.gate_program, arguments);
   if (!spawned.ok()) return spawned.status();

@@ -3,7 +3,6 @@
 #include "server/sandbox.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -15,6 +14,7 @@
 
 #include <cerrno>
 
+#include "base/user_range.h"
 #include "server/landlock.h"
 #include "server/log.h"
 
@@ -329,9 +329,7 @@ Status fence_off(const Sandbox& sandbox) {
 
 Status become(uid_t user) {
   VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NPROC, kWorkerThreadsMax, "RLIMIT_NPROC"));
-  if (setgroups(0, nullptr) != 0) return Status::from_errno(errno, "setgroups");
-  if (setresgid(user, user, user) != 0) return Status::from_errno(errno, "setresgid");
-  if (setresuid(user, user, user) != 0) return Status::from_errno(errno, "setresuid");
+  VGPU_RETURN_IF_ERROR(become_user(user));
   // A process that changes its user loses its own /proc/self; nobody else has this user.
   if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return Status::from_errno(errno, "PR_SET_DUMPABLE");
   return ok_status();

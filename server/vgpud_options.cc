@@ -104,9 +104,9 @@ Status interpret_metrics(const ConfigFile& words, DaemonOptions* options) {
 }
 
 Status interpret_users(const ConfigFile& words, DaemonOptions* options) {
-  options->worker_users = WorkerUsers::by_default();
+  options->worker_users = UserRange::by_default();
   if (words.worker_users.empty()) return ok_status();
-  Result<WorkerUsers> users = WorkerUsers::parse(words.worker_users);
+  Result<UserRange> users = UserRange::parse(words.worker_users);
   if (!users.ok())
     return complain("worker-users", words.worker_users, "none or a range like 60000-60999");
   if (users->any() && geteuid() != 0)

@@ -22,7 +22,11 @@ bool ready(const zmq_pollitem_t& item) { return (item.revents & (ZMQ_POLLIN | ZM
 }  // namespace
 
 Gate::Gate(GateOptions options)
-    : options_(std::move(options)), authorized_(options_.authorized_path) {}
+    : options_(std::move(options)),
+      authorized_(options_.authorized_path),
+      session_users_(options_.session_users) {
+  session_users_.keep_living();  // of an earlier gate's guests, who go on
+}
 
 Gate::~Gate() = default;
 

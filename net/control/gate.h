@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "base/user_range.h"
 #include "net/control/authorized_keys.h"
 #include "net/control/control_limits.h"
 #include "net/control/keys.h"
@@ -32,6 +33,7 @@ struct GateOptions {
   std::string program;          // this program's file, for session processes
   std::string key_path;         // the server's key file
   std::string authorized_path;  // the file of authorised keys
+  UserRange session_users;      // that sessions run as; none: this process's own
   std::string log_level = "info";
   bool require_encryption = false;  // refuse what would send data in the clear
   int control = -1;                 // to vgpud
@@ -64,6 +66,7 @@ class Gate {
     uint64_t deadline_ms = 0;
     uint64_t heard_ms = 0;
     uint64_t lost_ms = 0;  // when its connection went; 0 = it is there
+    uid_t user = 0;        // that its process runs as; 0: the gate's
     bool ended = false;    // its end was told, or nobody wants to know
   };
   struct Question {
@@ -132,6 +135,7 @@ class Gate {
   uint64_t listen_until_ms_ = 0;
   int doors_ = 0;  // sockets made so far
   std::set<int> connections_;
+  UserRange session_users_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Question>> questions_;
   RateLimit attaches_{kAttachBurst, kAttachesPerSecond};

@@ -26,6 +26,7 @@ enum Exit : int { kExitUsage = 2, kExitKeys = 4 };
 
 struct Arguments {
   bool session = false;
+  uid_t user = 0;  // of a session
   std::string listen;
   GateOptions gate;
 };
@@ -52,6 +53,12 @@ bool parse(int argc, char** argv, Arguments* arguments) {
       return false;
     } else if (name == "--control") {
       gate.control = std::atoi(argv[++i]);
+    } else if (name == "--user") {
+      arguments->user = static_cast<uid_t>(std::strtoul(argv[++i], nullptr, 10));
+    } else if (name == "--session-users") {
+      Result<UserRange> users = UserRange::parse(argv[++i]);
+      if (!users.ok()) return false;
+      gate.session_users = *users;
     } else {
       bool known = false;
       for (const auto& [option, field] : texts) {
@@ -103,8 +110,9 @@ int run(int argc, char** argv) {
                  "vgpu-gate takes remote guests for vgpud, which starts it for --listen tcp://…; "
                  "there is nothing to run by hand.\n"
                  "usage: vgpu-gate --control FD --vgpud PATH --listen tcp://ADDRESS:PORT [--key "
-                 "FILE] [--authorized FILE] [--require-encryption] [--log-level LEVEL]\n"
-                 "       vgpu-gate --control FD --session [--data-host HOST]\n");
+                 "FILE] [--authorized FILE] [--session-users FIRST-LAST] [--require-encryption] "
+                 "[--log-level LEVEL]\n"
+                 "       vgpu-gate --control FD --session [--user UID] [--data-host HOST]\n");
     return kExitUsage;
   }
   signal(SIGPIPE, SIG_IGN);
@@ -115,7 +123,8 @@ int run(int argc, char** argv) {
   if (arguments.session) {
     (void)fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
     // Without exit handlers of libraries that have threads.
-    _exit(run_session({arguments.gate.control, kWorkerDescriptor, arguments.gate.data_host}));
+    _exit(run_session(
+        {arguments.gate.control, kWorkerDescriptor, arguments.gate.data_host, arguments.user}));
   }
   raise_descriptor_limit();  // each connection and each session takes some
   return serve(std::move(arguments));

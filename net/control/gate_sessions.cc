@@ -27,16 +27,20 @@ Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return none;
   const UniqueFd for_session(ends[0]), for_vgpud(ends[1]);
-  Result<protocol::Spawned> spawned = protocol::spawn(
-      options_.program,
-      {"--session", "--data-host", options_.data_host, "--log-level", options_.log_level},
-      {ends, 1});
+  const uid_t user = session_users_.take();
+  if (user == 0 && session_users_.any()) return none;  // never one as root
+  std::vector<std::string> words = {"--session", "--data-host", options_.data_host, "--log-level",
+                                    options_.log_level};
+  if (user != 0) words.insert(words.end(), {"--user", std::to_string(user)});
+  Result<protocol::Spawned> spawned = protocol::spawn(options_.program, words, {ends, 1});
   if (!spawned.ok()) {
+    session_users_.give_back(user);
     VGPU_LOG_ERROR("cannot start a session: %s", spawned.status().to_string().c_str());
     return none;
   }
   auto session = std::make_unique<Session>();
   session->pid = spawned->pid;
+  session->user = user;
   session->control = std::move(spawned->control);
   session->process = std::move(spawned->process);
   session->key = from.key;
@@ -103,6 +107,7 @@ void Gate::session_spoke(Session* session) {
 void Gate::session_ended(Session* session) {
   if (session->pid == 0) return;
   (void)waitpid(session->pid, nullptr, 0);
+  session_users_.give_back(session->user);
   if (!session->ended) end_session(session, "its process on the server has ended");
   if (session->number != 0) {
     VGPU_LOG_INFO("guest %s of %s: session %llu ended", session->remote.c_str(),

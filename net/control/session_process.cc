@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/user_range.h"
 #include "net/control/control_limits.h"
 #include "net/fabric/ends.h"
 #include "protocol/session/handshake.h"
@@ -117,7 +118,13 @@ int serve(const SessionOptions& options, const protocol::NetAttach& asked) {
 }  // namespace
 
 int run_session(const SessionOptions& options) {
-  // Whatever becomes of the gate, no session outlives it.
+  if (options.user != 0) {
+    if (const Status became = become_user(options.user); !became.ok()) {
+      VGPU_LOG_ERROR("cannot run as user %u: %s", options.user, became.text().c_str());
+      return 1;
+    }
+  }
+  // Whatever becomes of the gate, no session outlives it. A change of users would undo this.
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   Result<protocol::ReceivedMessage> order = protocol::receive_message(options.control, kPendingMs);

@@ -3,6 +3,8 @@
 #ifndef VGPU_NET_CONTROL_SESSION_PROCESS_H_
 #define VGPU_NET_CONTROL_SESSION_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 namespace vgpu::net {
@@ -11,6 +13,7 @@ struct SessionOptions {
   int control = -1;       // to the gate
   int worker = -1;        // to vgpud, and then to the worker: what a local guest's socket is
   std::string data_host;  // where the data connection is taken
+  uid_t user = 0;         // that it becomes first; 0: it stays who it is
 };
 
 // Takes a NetAttach from the gate and the worker's answer to the hello, which the gate has handed

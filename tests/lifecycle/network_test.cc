@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/user_range.h"
 #include "protocol/transport/net_plugin.h"
 #include "tests/lifecycle/network_server.h"
 #include "tests/support/guest.h"
@@ -47,6 +48,9 @@ TEST_F(Network, AnAdmittedKeyAttachesAsItsTenant) {
     EXPECT_EQ(guest.tenant, "team-a");
     EXPECT_EQ(guest.remote, "127.0.0.1 pid " + std::to_string(getpid()));
     EXPECT_EQ(guest.executable, "test-guest");
+    if (geteuid() == 0) {
+      EXPECT_NE(user_of_process(guest.pid), 0u) << "what stands for the guest is not root";
+    }
     EXPECT_EQ(hangs_up_after(answer.lifeline.get(), 2500), -1) << "it stays while it is heard";
   }
   const double begin = now_ms();

@@ -1,15 +1,15 @@
-// Numbers of users for workers.
+// Numbers of users for processes.
 // SPDX-License-Identifier: Apache-2.0
-#include "server/worker_users.h"
+#include "base/user_range.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace vgpu::server {
+namespace vgpu {
 namespace {
 
-TEST(WorkerUsers, EachIsGivenOnceUntilAllWere) {
-  WorkerUsers users(10, 12);
+TEST(UserRange, EachIsGivenOnceUntilAllWere) {
+  UserRange users(10, 12);
   EXPECT_EQ(users.take(), 10u);
   EXPECT_EQ(users.take(), 11u);
   users.give_back(10);
@@ -20,29 +20,38 @@ TEST(WorkerUsers, EachIsGivenOnceUntilAllWere) {
   EXPECT_EQ(users.take(), 11u);
 }
 
-TEST(WorkerUsers, KeepsWhatWorkersOfAnEarlierServerHave) {
-  WorkerUsers users(10, 11);
+TEST(UserRange, KeepsWhatWorkersOfAnEarlierServerHave) {
+  UserRange users(10, 11);
   users.keep(10);
   users.keep(5);
   EXPECT_EQ(users.take(), 11u);
   EXPECT_EQ(users.take(), 0u);
 }
 
-TEST(WorkerUsers, NoneGivesNone) {
-  WorkerUsers users;
+TEST(UserRange, NoneGivesNone) {
+  UserRange users;
   EXPECT_FALSE(users.any());
   EXPECT_EQ(users.take(), 0u);
 }
 
-TEST(WorkerUsers, Parse) {
-  EXPECT_FALSE(WorkerUsers::parse("none")->any());
-  EXPECT_EQ(WorkerUsers::parse("60000-60001")->take(), 60000u);
-  EXPECT_EQ(WorkerUsers::parse("60000")->take(), 60000u);
-  for (const char* wrong : {"", "0-5", "7-6", "x", "1-x", "1-4294967295", "-5", "1-2-3"})
-    EXPECT_FALSE(WorkerUsers::parse(wrong).ok()) << wrong;
+TEST(UserRange, APartIsCutOffForOthers) {
+  UserRange users(1, 100);
+  const UserRange cut = users.cut(25);
+  EXPECT_EQ(cut.text(), "76-100");
+  EXPECT_EQ(users.count(), 75U);
+  EXPECT_FALSE(users.cut(25).any()) << "it would leave too few";
+  EXPECT_EQ(users.count(), 75U);
 }
 
-TEST(WorkerUsers, AContainersMapSaysWhoIsThere) {
+TEST(UserRange, Parse) {
+  EXPECT_FALSE(UserRange::parse("none")->any());
+  EXPECT_EQ(UserRange::parse("60000-60001")->take(), 60000u);
+  EXPECT_EQ(UserRange::parse("60000")->take(), 60000u);
+  for (const char* wrong : {"", "0-5", "7-6", "x", "1-x", "1-4294967295", "-5", "1-2-3"})
+    EXPECT_FALSE(UserRange::parse(wrong).ok()) << wrong;
+}
+
+TEST(UserRange, AContainersMapSaysWhoIsThere) {
   EXPECT_TRUE(is_mapped("         0          0 4294967295\n", kWorkerUserFirst));
   const std::string rootless =
       "         0       1000          1\n         1     100000      65536\n";
@@ -52,7 +61,7 @@ TEST(WorkerUsers, AContainersMapSaysWhoIsThere) {
   EXPECT_FALSE(is_mapped("", 0));
 }
 
-TEST(WorkerUsers, WhoseProcess) { EXPECT_EQ(user_of_process(getpid()), geteuid()); }
+TEST(UserRange, WhoseProcess) { EXPECT_EQ(user_of_process(getpid()), geteuid()); }
 
 }  // namespace
-}  // namespace vgpu::server
+}  // namespace vgpu
