@@ -91,8 +91,9 @@ class Daemon {
     GuestAsk set;  // what an operator has set since
     protocol::GuestLimits limits;
     bool exclusive = false;
-    uint32_t order = 0;  // the last WorkerOrder
-    bool obeyed = true;  // and whether it holds
+    bool killed = false;  // by an operator
+    uint32_t order = 0;   // the last WorkerOrder
+    bool obeyed = true;   // and whether it holds
     uint64_t started_ms = 0;
     pid_t guest_pid = 0;
     uid_t guest_uid = 0;
@@ -166,6 +167,8 @@ class Daemon {
   void hand_over(Worker* worker, QueuedGuest guest);
   protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
+  // What is no guest, and wanted what it may not or what cannot be.
+  void decline(int connection, const Status& status);
   protocol::InfoReply info(int connection) const;
   // What the process at the other end may know of its own guests (daemon_figures.cc).
   void figures_asked(int connection, const protocol::FiguresRequest& request);
@@ -197,7 +200,7 @@ class Daemon {
   Status set_memory(Worker* worker, uint64_t bytes);
   // The share of a running guest, from now on.
   void set_share(Worker* worker, const scheduler::Share& share);
-  void send_order(Worker* worker);
+  Status send_order(Worker* worker);
   void obeyed(Worker* worker, const WorkerObeyed& message);
   // The ledgers no longer count what guests have given back that were over their grants.
   void settle();

@@ -117,6 +117,11 @@ void Daemon::refuse(int connection, const Status& status) {
   (void)protocol::send_message(connection, protocol::refusal_for(status));
 }
 
+void Daemon::decline(int connection, const Status& status) {
+  log(Level::kWarn, "request refused: %s", status.to_string().c_str());
+  (void)protocol::send_message(connection, protocol::refusal_for(status));
+}
+
 void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid) {
   if (Status ok = protocol::check_hello(hello, kWireHash, kServerVersion); !ok.ok()) {
     refuse(connection.get(), ok);
@@ -354,9 +359,9 @@ bool Daemon::trusted(uid_t uid, pid_t pid) const {
 
 void Daemon::stop_requested(int connection, const protocol::StopRequest& request) {
   if (!may_administer(connection)) {
-    refuse(connection, Status(StatusCode::kPermissionDenied,
-                              "only root and the server's own user "
-                              "may stop it"));
+    decline(connection, Status(StatusCode::kPermissionDenied,
+                               "only root and the server's own user "
+                               "may stop it"));
     return;
   }
   protocol::StopReply reply;

@@ -129,8 +129,8 @@ protocol::GuestState Daemon::state_of(const Worker& worker) const {
 
 void Daemon::steer(int connection, const SteerRequest& request) {
   if (!may_administer(connection)) {
-    refuse(connection, Status(StatusCode::kPermissionDenied,
-                              "only root and the server's own user may steer guests"));
+    decline(connection, Status(StatusCode::kPermissionDenied,
+                               "only root and the server's own user may steer guests"));
     return;
   }
   SteerReply reply;
@@ -139,17 +139,18 @@ void Daemon::steer(int connection, const SteerRequest& request) {
   const bool names_guest =
       request.action == SteerAction::kLimit || request.action == SteerAction::kKill;
   if (names_guest && worker == nullptr) {
-    refuse(connection,
-           Status(StatusCode::kNotFound, "there is no guest " + std::to_string(request.session)));
+    decline(connection,
+            Status(StatusCode::kNotFound, "there is no guest " + std::to_string(request.session)));
     return;
   }
   if (request.action == SteerAction::kLimit) {
     const Result<SteerReply> limited = limit(request);
-    if (!limited.ok()) return refuse(connection, limited.status());
+    if (!limited.ok()) return decline(connection, limited.status());
     reply = *limited;
   } else if (request.action == SteerAction::kKill) {
     log(Level::kWarn, "guest %d (%s): an operator ends its session", worker->guest_pid,
         worker->executable.c_str());
+    worker->killed = true;
     end_worker(*worker);
   } else {
     draining_ = request.action == SteerAction::kDrain;
@@ -167,6 +168,7 @@ void Daemon::steer(int connection, const SteerRequest& request) {
 Result<SteerReply> Daemon::limit(const SteerRequest& request) {
   VGPU_RETURN_IF_ERROR(check_limit(request));
   Worker* worker = find_session(request.session);
+  const WorkerGrants grants = worker->grants, held = worker->held;
   if (request.memory_bytes != 0) VGPU_RETURN_IF_ERROR(set_memory(worker, request.memory_bytes));
   if (request.memory_bytes != 0) worker->set.memory_bytes = request.memory_bytes;
   scheduler::Share share = worker->share;
@@ -178,7 +180,13 @@ Result<SteerReply> Daemon::limit(const SteerRequest& request) {
     share.priority = static_cast<scheduler::PriorityClass>(request.priority - 1);
   }
   set_share(worker, share);
-  send_order(worker);
+  if (const Status sent = send_order(worker); !sent.ok()) {
+    // A raise that the worker has not heard of is nobody's. Its share may change all the same.
+    (void)ledgers_.resize(worker->session, worker->held, held, bound_of(worker->tenant));
+    worker->grants = grants;
+    worker->held = held;
+    return Status(StatusCode::kUnavailable, "the guest's worker does not listen; its memory stays");
+  }
   log(Level::kInfo, "guest %d (%s): an operator gives it %s, weight %u, cap %.1f %%, priority %s",
       worker->guest_pid, worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str(),
       share.weight, share.cap_permille / 10.0, priority_name(share.priority));
@@ -218,7 +226,7 @@ Status Daemon::set_memory(Worker* worker, uint64_t bytes) {
 // The one place where a running guest's share changes.
 void Daemon::set_share(Worker* worker, const scheduler::Share& share) { worker->share = share; }
 
-void Daemon::send_order(Worker* worker) {
+Status Daemon::send_order(Worker* worker) {
   WorkerOrder order;
   order.number = ++worker->order;
   order.grants = worker->grants;
@@ -226,8 +234,10 @@ void Daemon::send_order(Worker* worker) {
   order.set = worker->set;
   worker->obeyed = false;
   // Never waits: a worker that does not listen keeps what it had, and the ledgers count that.
-  if (Status sent = protocol::send_frame(worker->control.get(), bytes_of(order), {}, 0); !sent.ok())
+  const Status sent = protocol::send_frame(worker->control.get(), bytes_of(order), {}, 0);
+  if (!sent.ok())
     log(Level::kWarn, "worker %d does not listen: %s", worker->pid, sent.to_string().c_str());
+  return sent;
 }
 
 void Daemon::obeyed(Worker* worker, const WorkerObeyed& message) {
@@ -294,7 +304,7 @@ void Daemon::reload() {
                                                 trusted(worker->guest_uid, worker->guest_pid));
     if (!share || *share == worker->share) continue;
     set_share(worker.get(), *share);
-    send_order(worker.get());
+    (void)send_order(worker.get());
     ++changed;
   }
   log(Level::kInfo,

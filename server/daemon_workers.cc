@@ -197,7 +197,7 @@ void Daemon::worker_ended(pid_t pid) {
   (void)unlink(worker->door.c_str());
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
-  failed_workers_ += status != 0;
+  failed_workers_ += status != 0 && !worker->killed;
   if (worker->session != 0) {
     (void)reading_of(*worker);  // what it used last
     accounts_.end(worker->session);

@@ -7,7 +7,7 @@
 
 namespace vgpu::server {
 
-// Each figure is written by one thread, the consumer: an addition and a store.
+// Each figure is written by one thread, the consumer, by an addition and a store, but for one.
 class Figures {
  public:
   // `page` null: nobody looks. It stays borrowed.
@@ -19,7 +19,8 @@ class Figures {
   void kernels(uint64_t count) { add(&page_->kernels, count); }
   void copied_to(uint64_t bytes) { add(&page_->copied_bytes[0], bytes); }
   void copied_from(uint64_t bytes) { add(&page_->copied_bytes[1], bytes); }
-  void refused_allocation() { add(&page_->refused_allocations, 1); }
+  // Any thread.
+  void refused_allocation() { page_->refused_allocations.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   // relaxed: figures for people; nothing is ordered by them.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "protocol/limits.h"
+
 namespace vgpu::server {
 
 std::string size_text(uint64_t bytes) {
@@ -89,7 +91,8 @@ Result<uint64_t> Grants::take(uint64_t session, uint64_t wanted_bytes) {
 bool Grants::adopt(uint64_t session, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   uint64_t granted = 0;
-  if (by_session_.count(session) != 0 || __builtin_add_overflow(granted_, bytes, &granted)) {
+  if (by_session_.count(session) != 0 || bytes > protocol::kMemoryAskMax ||
+      __builtin_add_overflow(granted_, bytes, &granted)) {
     return false;
   }
   by_session_[session] = bytes;

@@ -167,18 +167,22 @@ Address default_listen_address() {
   return Address{Address::Kind::kUnix, ::getuid() == 0 ? kSystemPath : user_tmp_path()};
 }
 
-Result<UniqueFd> connect_unix(const std::string& path) {
+Result<UniqueFd> connect_unix(const std::string& path, Patience patience) {
   sockaddr_un address{};
   if (!fill(path, &address)) return too_long(path);
-  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const int kind = patience == Patience::kNone ? SOCK_NONBLOCK : 0;
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | kind, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
   if (connect_retrying(fd.get(), address) != 0) {
     const int error = errno;
+    if (error == EAGAIN)
+      return Status(StatusCode::kTimedOut, "too many wait at unix:" + path + " already", error);
     const char* reason = strerrordesc_np(error);
     return Status(
         error == EACCES ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
         "no server at unix:" + path + ": " + (reason != nullptr ? reason : "unknown error"), error);
   }
+  if (kind != 0 && ::fcntl(fd.get(), F_SETFL, 0) != 0) return Status::from_errno(errno, "fcntl");
   return fd;
 }
 
@@ -186,13 +190,11 @@ Result<UniqueFd> listen_unix(const std::string& path, unsigned mode) {
   sockaddr_un address{};
   if (!fill(path, &address)) return too_long(path);
   VGPU_RETURN_IF_ERROR(make_folder_of(path));
-  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!probe.valid()) return Status::from_errno(errno, "socket");
-  if (connect_retrying(probe.get(), address) == 0) {
-    return Status(StatusCode::kAlreadyExists, "a server answers already at unix:" + path);
-  }
+  const Result<UniqueFd> probe = connect_unix(path, Patience::kNone);
+  if (probe.ok() || probe.status().code() == StatusCode::kTimedOut)
+    return Status(StatusCode::kAlreadyExists, "a server is there already at unix:" + path);
   // ECONNREFUSED: a socket whose server has died. Anything else at that path is not ours to remove.
-  if (errno == ECONNREFUSED) ::unlink(path.c_str());
+  if (probe.status().os_error() == ECONNREFUSED) ::unlink(path.c_str());
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
   // The socket gets its name only once it listens: whoever sees it can connect, and the permission
