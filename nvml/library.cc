@@ -107,7 +107,7 @@ bool Library::knows(nvmlDevice_t device) {
 
 int Library::cuda_version() {
   std::lock_guard lock(mutex_);
-  const std::shared_ptr<const View> now = view_ != nullptr ? view_ : refresh();
+  const std::shared_ptr<const View> now = view_ != nullptr && view_->alive ? view_ : refresh();
   return now->figures.driver_version;
 }
 

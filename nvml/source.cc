@@ -28,7 +28,7 @@ protocol::FiguresRequest make_request() {
 }
 
 Result<protocol::FiguresReply> ask_once(const std::string& path) {
-  Result<UniqueFd> connection = protocol::connect_unix(path);
+  Result<UniqueFd> connection = protocol::connect_unix(path, kAnswerTimeoutMs);
   if (!connection.ok()) return connection.status();
   VGPU_RETURN_IF_ERROR(
       protocol::send_frame(connection->get(), protocol::encode_figures(make_request())));

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/unique_fd.h"
 #include "nvml/library.h"
 #include "nvml_functions.h"
@@ -111,10 +113,10 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
 // What the process was started as, cut to fit, as NVML cuts it.
 nvmlReturn_t nvmlSystemGetProcessName(const Call&, unsigned int pid, char* name,
                                       unsigned int length) {
-  if (length == 0) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (length == 0 || name == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const std::string path = "/proc/" + std::to_string(pid) + "/cmdline";
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return NVML_ERROR_NOT_FOUND;
+  if (!file.valid()) return errno == EACCES ? NVML_ERROR_NO_PERMISSION : NVML_ERROR_NOT_FOUND;
   char text[1024];
   const ssize_t bytes = ::read(file.get(), text, sizeof(text) - 1);
   if (bytes < 0) return NVML_ERROR_NOT_FOUND;

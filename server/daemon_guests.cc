@@ -315,7 +315,8 @@ protocol::InfoReply Daemon::info(int connection) const {
   for (uint32_t i = 0; i < identities_.size(); ++i) {
     const ServedDevice& device = ready_.devices[i];
     reply.devices.push_back({get_text(device.name), device.memory_bytes, ledgers_.of(i).granted(),
-                             device_uuid_text(device.uuid), identities_[i].pci_bus_id});
+                             device_uuid_text(device.uuid), identities_[i].pci_bus_id,
+                             ledgers_.of(i).capacity()});
   }
   reply.networks = networks();
   for (const auto& [pid, worker] : workers_) {

@@ -96,8 +96,10 @@ uint32_t priority_number(std::string_view name) {
 void ask_for_share(protocol::Hello* hello) {
   if (const auto profile = env_text("VGPU_PROFILE")) hello->profile = *profile;
   hello->token = protocol::guest_token();
-  hello->weight =
-      static_cast<uint32_t>(std::clamp<int64_t>(env_integer("VGPU_SHARE", 0), 0, UINT32_MAX));
+  // What is no number, here and below, the server refuses with the reason.
+  if (env_text("VGPU_SHARE"))
+    hello->weight = static_cast<uint32_t>(
+        std::clamp<int64_t>(env_integer("VGPU_SHARE", UINT32_MAX), 1, UINT32_MAX));
   if (const auto cap = env_text("VGPU_CAP")) hello->cap_permille = cap_permille(*cap);
   if (const auto name = env_text("VGPU_PRIORITY")) hello->priority = priority_number(*name);
 }

@@ -56,17 +56,25 @@ Result<std::unique_ptr<DoorbellServer>> DoorbellServer::listen(const std::string
   server->to_guest_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->listener_.valid() || !server->to_host_.valid() || !server->to_guest_.valid())
     return Status::from_errno(errno, "socket, eventfd");
+  // A socket whose program has died is in the way; anything else is somebody's.
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
   struct stat old {};
-  if (::stat(path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) ::unlink(path.c_str());
-  if (::bind(server->listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
-          0 ||
-      ::chmod(path.c_str(), 0600) != 0 || ::listen(server->listener_.get(), 1) != 0) {
+  if (::lstat(path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode) &&
+      ::connect(probe.get(), name, sizeof(address)) != 0 && errno == ECONNREFUSED) {
+    (void)::unlink(path.c_str());
+  }
+  server->bound_ = ::bind(server->listener_.get(), name, sizeof(address)) == 0;
+  if (!server->bound_ || ::chmod(path.c_str(), 0600) != 0 ||
+      ::listen(server->listener_.get(), 1) != 0) {
     return Status::from_errno(errno, ("listen at " + path).c_str());
   }
   return server;
 }
 
-DoorbellServer::~DoorbellServer() { (void)::unlink(path_.c_str()); }
+DoorbellServer::~DoorbellServer() {
+  if (bound_) (void)::unlink(path_.c_str());
+}
 
 Status DoorbellServer::introduce(int socket) const {
   VGPU_RETURN_IF_ERROR(tell(socket, kVersion));

@@ -38,6 +38,7 @@ class DoorbellServer {
 
   const std::string path_;
   const int region_;
+  bool bound_ = false;
   UniqueFd listener_, qemu_;
   UniqueFd to_host_, to_guest_;
 };

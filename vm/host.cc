@@ -196,7 +196,9 @@ Status Host::forward(Connection* connection, protocol::Message message) {
     hello->flags |= protocol::kHelloRegion;
     hello->label = hello->label.empty() ? options_.name : options_.name + "/" + hello->label;
   }
-  Result<UniqueFd> server = protocol::connect_unix(options_.server);
+  // Before vgpud hears of it: a worker is only started for who has a place.
+  if (hello != nullptr) VGPU_RETURN_IF_ERROR(take_piece(connection));
+  Result<UniqueFd> server = protocol::connect_unix(options_.server, 0);
   if (!server.ok()) return server.status();
   connection->server = std::move(server).value();
   VGPU_RETURN_IF_ERROR(protocol::send_message(connection->server.get(), message));
@@ -215,16 +217,20 @@ uint32_t Host::guests() const {
   return count;
 }
 
-Status Host::offer_piece(Connection* connection) {
+Status Host::take_piece(Connection* connection) {
   uint32_t piece = 0;
   while (piece < cut_.pieces && holds(piece)) ++piece;
   if (piece == cut_.pieces)
     return Status(StatusCode::kResourceExhausted,
                   "all pieces of the machine's region are in use: a larger one, or more pieces");
   connection->piece = piece;
+  return ok_status();
+}
+
+Status Host::offer_piece(Connection* connection) {
   protocol::RegionOffer offer;
   offer.region.reset(::fcntl(region_.get(), F_DUPFD_CLOEXEC, 3));
-  offer.offset = cut_.offset_of(piece);
+  offer.offset = cut_.offset_of(*connection->piece);
   offer.bytes = cut_.piece_bytes;
   offer.bell = bell();
   if (offer.bell == BellKind::kRung)
@@ -273,6 +279,8 @@ Status Host::take_answer(Connection* connection, protocol::Message* message) {
     std::erase_if(info->guests,
                   [&](const auto& guest) { return sessions_.count(guest.session) == 0; });
     info->driver_path.clear();
+    info->driver_reason.clear();
+    info->networks.clear();
     return ok_status();
   }
   if (std::holds_alternative<protocol::Refusal>(*message)) return ok_status();

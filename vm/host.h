@@ -65,6 +65,7 @@ class Host {
   void read_mail();
   void said(uint32_t number, const std::vector<uint8_t>& bytes);
   Status forward(Connection* connection, protocol::Message message);
+  Status take_piece(Connection* connection);
   Status offer_piece(Connection* connection);
   void heard(uint32_t number, Connection* connection);
   Status take_answer(Connection* connection, protocol::Message* message);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "base/log.h"
 #include "protocol/transport/connect.h"
@@ -34,6 +35,14 @@ bool set_text(std::string* to, const std::string& value) {
   return !value.empty();
 }
 
+// One that an earlier run has left: anything else there is somebody's.
+bool is_dead_link(const std::string& path) {
+  char target[64] = {};
+  const ssize_t bytes = ::readlink(path.c_str(), target, sizeof(target) - 1);
+  return bytes > 0 && std::string_view(target).starts_with("/proc/") &&
+         ::access(path.c_str(), F_OK) != 0;
+}
+
 struct Link {
   std::string path;
   ~Link() {
@@ -42,7 +51,7 @@ struct Link {
   Status make(const std::string& where, int region) {
     const std::string target =
         "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(region);
-    (void)::unlink(where.c_str());
+    if (is_dead_link(where)) (void)::unlink(where.c_str());
     if (::symlink(target.c_str(), where.c_str()) != 0)
       return Status::from_errno(errno, ("link " + where).c_str());
     path = where;

@@ -144,7 +144,7 @@ void Gate::question_asked(const Sender& from) {
     refuse(from, protocol::kCudaSystemNotReady, "too many questions; try again");
     return;
   }
-  Result<UniqueFd> vgpud = protocol::connect_unix(options_.vgpud_path, protocol::Patience::kNone);
+  Result<UniqueFd> vgpud = protocol::connect_unix(options_.vgpud_path, 0);
   if (!vgpud.ok() || !protocol::send_message(vgpud->get(), protocol::InfoRequest{}).ok()) {
     refuse(from, protocol::kCudaSystemNotReady, "the server is restarting");
     return;

@@ -203,6 +203,7 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
     }
     info.devices[i].memory_bytes = use->memory_bytes();
     info.devices[i].granted_bytes = use->granted_bytes();
+    info.devices[i].capacity_bytes = use->capacity_bytes();
   }
   info.guests.resize(size_of(table.guests()));
   for (size_t i = 0; i < info.guests.size(); ++i) {

@@ -77,8 +77,8 @@ Encoded encode(Builder& to, const InfoReply& info) {
     const auto name = text(to, use.name);
     const auto uuid = text(to, use.uuid);
     const auto pci = text(to, use.pci_bus_id);
-    devices.push_back(
-        fb::CreateDeviceUse(to, name, use.memory_bytes, use.granted_bytes, uuid, pci));
+    devices.push_back(fb::CreateDeviceUse(to, name, use.memory_bytes, use.granted_bytes, uuid, pci,
+                                          use.capacity_bytes));
   }
   std::vector<flatbuffers::Offset<fb::Guest>> guests;
   // Long names in many guests could pass the message's limit: a listing shows the beginning of

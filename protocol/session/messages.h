@@ -139,8 +139,9 @@ struct DeviceUse {
   std::string name;
   uint64_t memory_bytes = 0;
   uint64_t granted_bytes = 0;
-  std::string uuid;        // "GPU-…"
-  std::string pci_bus_id;  // dddd:bb:dd.f
+  std::string uuid;             // "GPU-…"
+  std::string pci_bus_id;       // dddd:bb:dd.f
+  uint64_t capacity_bytes = 0;  // what can be granted of it
 };
 
 struct NetworkUse {

@@ -3,6 +3,7 @@
 #include "protocol/transport/connect.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,6 +20,8 @@
 
 namespace vgpu::protocol {
 namespace {
+
+constexpr int kAgainMs = 5;  // between two tries to connect
 
 constexpr std::string_view kUnixScheme = "unix:";
 constexpr std::string_view kTcpScheme = "tcp://";
@@ -62,16 +65,26 @@ int connect_retrying(int fd, const sockaddr_un& address) {
   return done;
 }
 
-Status make_folder_of(const std::string& path) {
+bool is_socket(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// As open as the socket in it: whoever may connect must get through.
+Status make_folder_of(const std::string& path, unsigned socket_mode) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return ok_status();
   const std::string folder = path.substr(0, slash);
   struct stat info {};
   if (::stat(folder.c_str(), &info) == 0) return ok_status();
-  VGPU_RETURN_IF_ERROR(make_folder_of(folder));
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Status::from_errno(errno, ("mkdir " + folder).c_str());
+  VGPU_RETURN_IF_ERROR(make_folder_of(folder, socket_mode));
+  if (::mkdir(folder.c_str(), 0700) != 0) {
+    return errno == EEXIST ? ok_status() : Status::from_errno(errno, ("mkdir " + folder).c_str());
   }
+  const mode_t through =
+      0700 | ((socket_mode & 060) != 0 ? 0050 : 0) | ((socket_mode & 06) != 0 ? 0055 : 0);
+  if (::chmod(folder.c_str(), through) != 0)
+    return Status::from_errno(errno, ("chmod " + folder).c_str());
   return ok_status();
 }
 
@@ -167,34 +180,40 @@ Address default_listen_address() {
   return Address{Address::Kind::kUnix, ::getuid() == 0 ? kSystemPath : user_tmp_path()};
 }
 
-Result<UniqueFd> connect_unix(const std::string& path, Patience patience) {
+Result<UniqueFd> connect_unix(const std::string& path, int timeout_ms) {
   sockaddr_un address{};
   if (!fill(path, &address)) return too_long(path);
-  const int kind = patience == Patience::kNone ? SOCK_NONBLOCK : 0;
-  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | kind, 0));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  if (connect_retrying(fd.get(), address) != 0) {
+  for (int left_ms = timeout_ms; connect_retrying(fd.get(), address) != 0; left_ms -= kAgainMs) {
     const int error = errno;
+    // As many as there is room for wait for the listener already, and the system tells nobody when
+    // there is room again.
+    if (error == EAGAIN && left_ms > 0) {
+      (void)::poll(nullptr, 0, std::min(left_ms, kAgainMs));
+      continue;
+    }
     if (error == EAGAIN)
-      return Status(StatusCode::kTimedOut, "too many wait at unix:" + path + " already", error);
+      return Status(StatusCode::kTimedOut, "nobody answers at unix:" + path, error);
     const char* reason = strerrordesc_np(error);
     return Status(
         error == EACCES ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
         "no server at unix:" + path + ": " + (reason != nullptr ? reason : "unknown error"), error);
   }
-  if (kind != 0 && ::fcntl(fd.get(), F_SETFL, 0) != 0) return Status::from_errno(errno, "fcntl");
+  if (::fcntl(fd.get(), F_SETFL, 0) != 0) return Status::from_errno(errno, "fcntl");
   return fd;
 }
 
 Result<UniqueFd> listen_unix(const std::string& path, unsigned mode) {
   sockaddr_un address{};
   if (!fill(path, &address)) return too_long(path);
-  VGPU_RETURN_IF_ERROR(make_folder_of(path));
-  const Result<UniqueFd> probe = connect_unix(path, Patience::kNone);
+  VGPU_RETURN_IF_ERROR(make_folder_of(path, mode));
+  const Result<UniqueFd> probe = connect_unix(path, 0);
   if (probe.ok() || probe.status().code() == StatusCode::kTimedOut)
     return Status(StatusCode::kAlreadyExists, "a server is there already at unix:" + path);
-  // ECONNREFUSED: a socket whose server has died. Anything else at that path is not ours to remove.
-  if (probe.status().os_error() == ECONNREFUSED) ::unlink(path.c_str());
+  // A socket whose server has died. Anything else at that path is not ours to remove; files refuse
+  // connections as well.
+  if (probe.status().os_error() == ECONNREFUSED && is_socket(path)) ::unlink(path.c_str());
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
   // The socket gets its name only once it listens: whoever sees it can connect, and the permission

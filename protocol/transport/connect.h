@@ -39,12 +39,11 @@ Result<Address> default_address();
 // otherwise.
 Address default_listen_address();
 
-// Whether to wait when as many as there is room for wait for the listener already.
-enum class Patience { kWaits, kNone };
+inline constexpr int kConnectTimeoutMs = 5000;
 
 // A connected SOCK_SEQPACKET socket, CLOEXEC. kUnavailable: nobody listens there (the text names
-// the path). kTimedOut: somebody may, but is not there to answer.
-Result<UniqueFd> connect_unix(const std::string& path, Patience patience = Patience::kWaits);
+// the path). kTimedOut: somebody does, but has not answered others for so long either.
+Result<UniqueFd> connect_unix(const std::string& path, int timeout_ms = kConnectTimeoutMs);
 
 // A listening socket, CLOEXEC, non-blocking. Makes the folder (mode 0700) when it is missing, and
 // replaces a socket that no server answers on; kAlreadyExists when one does. `mode` is the socket's

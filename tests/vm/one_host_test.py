@@ -158,11 +158,23 @@ def test_ends(machine):
     expect(machine.info().returncode != 0, "and programs hear that the host does not answer")
 
 
+def test_files(host, folder):
+    for option, name in (("--qemu", "a"), ("--memory", "b")):
+        file = pathlib.Path(folder) / name
+        file.write_text("precious")
+        done = subprocess.run([str(BUILD / "bin/vgpu-vm"), "--server", host, option, str(file),
+                               "--size", "64M"], env=environment(), capture_output=True, text=True,
+                              timeout=HANG_SECONDS, check=False)
+        expect(done.returncode != 0, f"{option} at a file of somebody's is refused")
+        expect(file.read_text() == "precious", "and the file stays")
+
+
 def main():
     with server("soft", VGPU_SOFTGPU_CACHE=str(BUILD / "softgpu-cache")) as host, \
             tempfile.TemporaryDirectory(prefix="vgpu-vm-") as folder:
         machine = Machine(host, folder, "vm1")
         try:
+            test_files(host, folder)
             machine.start_vm()
             machine.start_agent()
             test_programs(machine)

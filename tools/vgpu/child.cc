@@ -63,11 +63,13 @@ UniqueFd memory_file(const char* name) {
 std::vector<pid_t> children_of_this_process() {
   std::vector<pid_t> found;
   UniqueFd list(::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const ssize_t bytes = list.valid() ? ::read(list.get(), text, sizeof(text) - 1) : 0;
-  if (bytes <= 0) return found;
-  text[bytes] = '\0';
-  char* at = text;
+  std::string text;
+  char part[4096];
+  for (ssize_t bytes = 1; list.valid() && bytes > 0;) {
+    bytes = ::read(list.get(), part, sizeof(part));
+    if (bytes > 0) text.append(part, static_cast<size_t>(bytes));
+  }
+  char* at = text.data();
   for (;;) {
     char* end = at;
     const long pid = std::strtol(at, &end, 10);
@@ -108,7 +110,8 @@ int Supervisor::end_descendants() {
        left = children_of_this_process()) {
     const bool patient = monotonic_ns() < limit;
     for (pid_t pid : left) {
-      if (::waitpid(pid, nullptr, WNOHANG) == pid || patient) continue;
+      // 0: ours, and running.
+      if (::waitpid(pid, nullptr, WNOHANG) != 0 || patient) continue;
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
       ++killed;

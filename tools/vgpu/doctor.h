@@ -17,7 +17,7 @@ enum class Verdict { kOk = 0, kWarn = 1, kFail = 2 };
 
 struct Finding {
   Verdict verdict = Verdict::kOk;
-  std::string what;    // "server", "/dev/shm"
+  std::string what;    // "server", "memory"
   std::string text;    // what was found
   std::string advice;  // what to do; empty when all is well
 };
@@ -27,8 +27,6 @@ struct MachineFacts {
   bool avx2 = false, fma = false;
   unsigned cores = 0;
   uint64_t memory_total = 0, memory_available = 0;
-  bool shm_mounted = false;
-  uint64_t shm_bytes = 0, shm_free = 0;
   uint64_t memlock_bytes = 0;  // UINT64_MAX = unlimited
   bool memfd_seals = false, pidfd = false, seccomp = false;
   std::string kernel;

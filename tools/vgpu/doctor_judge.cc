@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint64_t kMemoryWanted = 2 * kGiB;
 constexpr uint64_t kMemoryNeeded = 512 * kMiB;
-constexpr uint64_t kShmWanted = 64 * kMiB;  // also what containers give by default
 constexpr uint64_t kMemlockWanted = 8 * kMiB;
 
 Finding judge_cpu(const MachineFacts& facts) {
@@ -34,17 +33,6 @@ Finding judge_memory(const MachineFacts& facts) {
   if (facts.memory_available >= kMemoryWanted) return {Verdict::kOk, "memory", text, ""};
   return {facts.memory_available >= kMemoryNeeded ? Verdict::kWarn : Verdict::kFail, "memory", text,
           "the software GPU's device memory is this memory; 2 GiB are comfortable"};
-}
-
-Finding judge_shm(const MachineFacts& facts) {
-  if (!facts.shm_mounted) {
-    return {Verdict::kFail, "/dev/shm", "is not there",
-            "mount it: mount -t tmpfs tmpfs /dev/shm (containers: --shm-size 256m)"};
-  }
-  const std::string text = bytes_text(facts.shm_free) + " free of " + bytes_text(facts.shm_bytes);
-  if (facts.shm_free >= kShmWanted) return {Verdict::kOk, "/dev/shm", text, ""};
-  return {Verdict::kWarn, "/dev/shm", text,
-          "make it larger: mount -o remount,size=256m /dev/shm (containers: --shm-size 256m)"};
 }
 
 Finding judge_memlock(const MachineFacts& facts) {
@@ -83,7 +71,7 @@ Finding judge_addresses(const MachineFacts& facts) {
 }  // namespace
 
 std::vector<Finding> judge_machine(const MachineFacts& facts) {
-  return {judge_cpu(facts),     judge_cores(facts),  judge_memory(facts),   judge_shm(facts),
+  return {judge_cpu(facts),     judge_cores(facts),  judge_memory(facts),
           judge_memlock(facts), judge_kernel(facts), judge_addresses(facts)};
 }
 

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
@@ -64,9 +65,12 @@ std::string preload_obstacle(const std::string& file) {
   UniqueFd opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!opened.valid() || ::fstat(opened.get(), &info) != 0) return "";
-  if ((info.st_mode & (S_ISUID | S_ISGID)) != 0 && ::geteuid() != info.st_uid) {
-    return "is set-user-ID: the system preloads nothing into such programs";
-  }
+  const bool other_user = (info.st_mode & S_ISUID) != 0 && ::geteuid() != info.st_uid;
+  const bool other_group = (info.st_mode & S_ISGID) != 0 && ::getegid() != info.st_gid;
+  if (other_user || other_group)
+    return "is set-user-ID or set-group-ID: the system preloads nothing into such programs";
+  if (::geteuid() != 0 && ::fgetxattr(opened.get(), "security.capability", nullptr, 0) > 0)
+    return "has capabilities of its own: the system preloads nothing into such programs";
   Elf64_Ehdr head{};
   if (::pread(opened.get(), &head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
     return "";

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -76,12 +75,6 @@ MachineFacts gather_machine_facts() {
 #endif
   facts.cores = std::thread::hardware_concurrency();
   read_memory(&facts);
-  struct statvfs shm {};
-  if (::statvfs("/dev/shm", &shm) == 0) {
-    facts.shm_mounted = true;
-    facts.shm_bytes = uint64_t{shm.f_blocks} * shm.f_frsize;
-    facts.shm_free = uint64_t{shm.f_bavail} * shm.f_frsize;
-  }
   struct rlimit limit {};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   facts.memlock_bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;

@@ -101,14 +101,14 @@ ServerAnswer list_guests(const std::string& server, GuestsReply* guests) {
     GuestsReply page;
     answer = query_guests(server, after, &page);
     if (answer.state != ServerState::kAnswers) return answer;
-    more = page.more;
+    const uint64_t before = after;
     std::vector<GuestState> known = std::move(guests->guests);
     for (GuestState& each : page.guests) {
       if (each.session <= after) continue;  // a server that goes in circles
       after = each.session;
       known.push_back(std::move(each));
     }
-    if (page.more && (known.empty() || known.back().session != after)) more = false;
+    more = page.more && after != before;
     *guests = std::move(page);
     guests->guests = std::move(known);
   }

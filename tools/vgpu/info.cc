@@ -12,7 +12,7 @@ namespace vgpu::tools {
 namespace {
 
 uint64_t free_bytes(const protocol::DeviceUse& device) {
-  return device.memory_bytes - std::min(device.memory_bytes, device.granted_bytes);
+  return device.capacity_bytes - std::min(device.capacity_bytes, device.granted_bytes);
 }
 
 std::string driver_version_text(int version) {

@@ -91,6 +91,12 @@ int run_program(const RunOptions& options) {
     return complain(kExitOwnFailure,
                     "--profile, --share, --cap and --priority are a server's to give",
                     "with --direct, --kernel-profile FILE writes what kernels did");
+  const std::string of_guests =
+      options.memory + options.name + options.server + options.stats + options.token_file;
+  if (options.direct && !of_guests.empty())
+    return complain(kExitOwnFailure,
+                    "--mem, --name, --server, --stats and --token-file are for guests",
+                    "with --direct VGPU_SOFTGPU_MEMORY says how much memory the device has");
   if (options.direct) {
     Environment environment = direct_environment(current_environment(), places);
     if (!options.kernel_profile.empty())

@@ -17,6 +17,8 @@ ServerState state_of_connect_error(const Status& status) {
     case ENOENT:
     case ENOTDIR:
       return ServerState::kNoSocket;
+    case EAGAIN:
+      return ServerState::kSilent;
     case ECONNREFUSED:
       return ServerState::kNobodyListens;
     case EACCES:
@@ -93,7 +95,7 @@ std::optional<protocol::Message> ask(const std::string& address, const protocol:
   if (place->kind != protocol::Address::Kind::kUnix) {
     return fail(ServerState::kBadAddress, "loop: is inside one process only");
   }
-  Result<UniqueFd> socket = protocol::connect_unix(place->path);
+  Result<UniqueFd> socket = protocol::connect_unix(place->path, timeout_ms);
   if (!socket.ok()) return fail(state_of_connect_error(socket.status()), socket.status().text());
   if (Status sent = protocol::send_message(socket->get(), request); !sent.ok()) {
     return fail(ServerState::kRefused, sent.text());

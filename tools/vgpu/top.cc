@@ -62,7 +62,7 @@ class Hand {
 
   bool press(int key) {
     if (asking_ != 0) return type(key);
-    note_.clear();
+    if (key != kKeyNone) note_.clear();
     if (key == 'q' || key == kKeyEnd) return false;
     if (key == 's') view_->next_order();
     if (key == 'r') view_->reverse();

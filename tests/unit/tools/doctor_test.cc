@@ -20,8 +20,6 @@ MachineFacts good_machine() {
   facts.avx2 = facts.fma = true;
   facts.cores = 4;
   facts.memory_total = facts.memory_available = uint64_t{8} << 30;
-  facts.shm_mounted = true;
-  facts.shm_bytes = facts.shm_free = uint64_t{1} << 30;
   facts.memlock_bytes = UINT64_MAX;
   facts.memfd_seals = facts.pidfd = facts.seccomp = true;
   facts.kernel = "Linux 6.1";
@@ -52,8 +50,6 @@ TEST(Doctor, EachLackOfTheMachineIsNamed) {
   facts.memory_available = 1 << 20;
   EXPECT_EQ(find(judge_machine(facts), "memory").verdict, Verdict::kFail);
   facts = good_machine();
-  facts.shm_free = 1 << 20;
-  EXPECT_THAT(find(judge_machine(facts), "/dev/shm").advice, HasSubstr("--shm-size"));
   facts = good_machine();
   facts.memlock_bytes = 64 << 10;
   EXPECT_THAT(find(judge_machine(facts), "memlock limit").advice, HasSubstr("ulimit -l"));

@@ -95,6 +95,19 @@ TEST_F(QueryTest, NoAnswerInTime) {
   EXPECT_EQ(query_server("unix:" + path_, 20).state, ServerState::kSilent);
 }
 
+// As many wait as there is room for: one cannot even connect.
+TEST_F(QueryTest, NobodyTakesConnections) {
+  auto listener = protocol::listen_unix(path_, 0600);
+  ASSERT_TRUE(listener.ok());
+  std::vector<UniqueFd> waiting;
+  for (auto next = protocol::connect_unix(path_, 0); next.ok();
+       next = protocol::connect_unix(path_, 0)) {
+    waiting.push_back(std::move(next).value());
+    ASSERT_LT(waiting.size(), 10'000U);
+  }
+  EXPECT_EQ(query_server("unix:" + path_, 20).state, ServerState::kSilent);
+}
+
 TEST_F(QueryTest, AnswerIsShownAsTextAndJson) {
   protocol::InfoReply info;
   info.server_version = "1.2";
@@ -102,19 +115,20 @@ TEST_F(QueryTest, AnswerIsShownAsTextAndJson) {
   info.driver_path = "/l/libcuda.so.1";
   info.driver_reason = "there is no GPU";
   info.driver_version = 13000;
+  info.devices.push_back({"Software GPU", uint64_t{8} << 30, uint64_t{2} << 30, "GPU-1",
+                          "0000:01:00.0", uint64_t{7} << 30});
   info.devices.push_back(
-      {"Software GPU", uint64_t{8} << 30, uint64_t{2} << 30, "GPU-1", "0000:01:00.0"});
-  info.devices.push_back({"Another GPU", uint64_t{4} << 30, 0, "GPU-2", "0000:02:00.0"});
+      {"Another GPU", uint64_t{4} << 30, 0, "GPU-2", "0000:02:00.0", uint64_t{4} << 30});
   info.guests.push_back({7, 4711, "vecadd", "alice", uint64_t{2} << 30, 1 << 20, 65'000, {1, 0}});
   const ServerAnswer answer = answered_with(info);
   ASSERT_EQ(answer.state, ServerState::kAnswers);
   const std::string text = info_text(answer);
   for (const char* part : {"1.2", "soft", "/l/libcuda.so.1", "because: there is no GPU",
-                           "CUDA 13.0", "Software GPU", "6 GiB", "4711", "vecadd", "alice", "1 MiB",
+                           "CUDA 13.0", "Software GPU", "5 GiB", "4711", "vecadd", "alice", "1 MiB",
                            "65 s", "Another GPU", "0000:02:00.0", "1,0"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
-  EXPECT_THAT(info_json(answer), HasSubstr("\"free_bytes\": 6442450944"));
+  EXPECT_THAT(info_json(answer), HasSubstr("\"free_bytes\": 5368709120"));
   EXPECT_THAT(info_json(answer), HasSubstr("\"uuid\": \"GPU-2\""));
 }
 
