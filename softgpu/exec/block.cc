@@ -20,7 +20,7 @@ namespace vgpu::softgpu {
 namespace {
 
 constexpr uint32_t kThreadsMax = 1024;
-const uint32_t kNeverStop = 0;
+const std::atomic<uint32_t> kNeverStop{0};
 
 // Zeroed pages with an inaccessible page behind them; kept as long as the next request fits.
 class Window {
@@ -87,7 +87,10 @@ struct BlockRunner::State {
   Window shared, local, save, stack;
   std::vector<Warp> warps;
   BlockServices services;
-  size_t next = 0;          // the warp whose turn it is
+  const std::atomic<uint32_t>* attention = nullptr;  // what running code looks at; see stopped()
+  const std::atomic<uint32_t>* stop = &kNeverStop;   // the grid's
+  size_t next = 0;                                   // the warp whose turn it is
+  size_t first = 0;         // the warp whose turn comes first in the next round
   uint32_t unfinished = 0;  // warps
   // The contexts as begin() made them, without the thread indices, which never change: the next
   // block of the same grid starts from these.
@@ -99,13 +102,23 @@ struct BlockRunner::State {
 
   void next_block(const Dim3& block_index);
   void set_threads(const Dim3& block);
+  // Partner: whoever stops a grid stores that first and then asks for attention; the SM clears the
+  // latter before it runs the block (seq_cst all).
+  bool stopped() const { return stop->load(std::memory_order_seq_cst) != 0; }
+  bool interrupted() const { return looks_at()->load(std::memory_order_relaxed) != 0; }
+  const std::atomic<uint32_t>* looks_at() const { return attention != nullptr ? attention : stop; }
   BlockStep round(bool* progress);
+  BlockStep step(Warp& warp, bool* progress);
   bool open_barriers();
   void release(uint32_t barrier);
   BlockStep faulted(CUresult code, const char* text, int line);
 };
 
-BlockRunner::BlockRunner() : state_(std::make_unique<State>()) { install_fault_handlers(); }
+BlockRunner::BlockRunner(const std::atomic<uint32_t>* attention)
+    : state_(std::make_unique<State>()) {
+  state_->attention = attention;
+  install_fault_handlers();
+}
 BlockRunner::~BlockRunner() = default;
 
 const Fault& BlockRunner::fault() const { return state_->services.fault; }
@@ -145,6 +158,7 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     return false;
   }
   s.kernel = &kernel;
+  s.stop = grid.stop != nullptr ? grid.stop : &kNeverStop;
   s.services.device = grid.services;
   s.services.profile = grid.profile;
   s.services.grid = grid.owner;
@@ -161,7 +175,7 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
     c.save = s.save.data() + save_bytes * w;
     c.stack = s.stack.data() + size_t{stack_bytes} * kWarpLanes * w;
     c.stack_bytes = stack_bytes;
-    c.stop = grid.stop != nullptr ? reinterpret_cast<const uint32_t*>(grid.stop) : &kNeverStop;
+    c.attention = reinterpret_cast<const uint32_t*>(s.looks_at());
     c.workspace = grid.cooperative_workspace;
     c.grid_id = grid.grid_id;
     c.services = &s.services;
@@ -197,7 +211,7 @@ void BlockRunner::State::next_block(const Dim3& block_index) {
     warps[w].state = WarpState::kReady;
   }
   unfinished = static_cast<uint32_t>(warps.size());
-  next = 0;
+  next = first = 0;
 }
 
 BlockStep BlockRunner::State::faulted(CUresult code, const char* text, int line) {
@@ -209,45 +223,51 @@ BlockStep BlockRunner::State::faulted(CUresult code, const char* text, int line)
 
 // One turn of every warp that can run. kYielded stands for "go on".
 BlockStep BlockRunner::State::round(bool* progress) {
-  for (next = 0; next < warps.size(); ++next) {
-    Warp& warp = warps[next];
-    if (warp.state != WarpState::kReady) continue;
-    WarpContext& c = warp.context;
-    switch (kernel->entry(&c)) {
-      case kWarpFinished:
-        warp.state = WarpState::kFinished;
-        c.alive = 0;
-        --unfinished;
-        *progress = true;
-        break;
-      case kWarpAtBarrier:
-        warp.state = WarpState::kWaiting;
-        *progress = true;
-        services.barriers.arrive(
-            static_cast<uint32_t>(next),
-            {c.barrier_id, c.barrier_threads, c.barrier_op, c.alive, c.barrier_votes, true});
-        break;
-      case kWarpParked:
-        warp.state = WarpState::kParked;
-        *progress = true;
-        break;
-      case kWarpYielded:
-        break;
-      case kWarpStopped:
-        return BlockStep::kStopped;
-      case kWarpAssert:
-        return faulted(CUDA_ERROR_ASSERT, "assertion failed", static_cast<int>(c.fault_line));
-      case kWarpStackOverflow:
-        return faulted(CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow",
-                       static_cast<int>(c.fault_line));
-      case kWarpBadTarget:
-        return faulted(CUDA_ERROR_INVALID_PC, "jump to no function or label",
-                       static_cast<int>(c.fault_line));
-      default:
-        return faulted(CUDA_ERROR_LAUNCH_FAILED, "trap", static_cast<int>(c.fault_line));
-    }
+  for (size_t turn = 0; turn < warps.size(); ++turn) {
+    next = first + turn < warps.size() ? first + turn : first + turn - warps.size();
+    if (warps[next].state != WarpState::kReady) continue;
+    const BlockStep result = step(warps[next], progress);
+    if (result != BlockStep::kYielded) return result;
+    if (!interrupted()) continue;
+    first = next + 1 < warps.size() ? next + 1 : 0;  // this one has had its turn
+    return stopped() ? BlockStep::kStopped : BlockStep::kInterrupted;
   }
+  first = 0;
   return BlockStep::kYielded;
+}
+
+BlockStep BlockRunner::State::step(Warp& warp, bool* progress) {
+  WarpContext& c = warp.context;
+  const int result = kernel->entry(&c);
+  if (result != kWarpYielded) *progress = true;
+  switch (result) {
+    case kWarpFinished:
+      warp.state = WarpState::kFinished;
+      c.alive = 0;
+      --unfinished;
+      return BlockStep::kYielded;
+    case kWarpAtBarrier:
+      warp.state = WarpState::kWaiting;
+      services.barriers.arrive(
+          static_cast<uint32_t>(next),
+          {c.barrier_id, c.barrier_threads, c.barrier_op, c.alive, c.barrier_votes, true});
+      return BlockStep::kYielded;
+    case kWarpParked:
+      warp.state = WarpState::kParked;
+      return BlockStep::kYielded;
+    case kWarpYielded:
+      return BlockStep::kYielded;
+    case kWarpAssert:
+      return faulted(CUDA_ERROR_ASSERT, "assertion failed", static_cast<int>(c.fault_line));
+    case kWarpStackOverflow:
+      return faulted(CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow",
+                     static_cast<int>(c.fault_line));
+    case kWarpBadTarget:
+      return faulted(CUDA_ERROR_INVALID_PC, "jump to no function or label",
+                     static_cast<int>(c.fault_line));
+    default:
+      return faulted(CUDA_ERROR_LAUNCH_FAILED, "trap", static_cast<int>(c.fault_line));
+  }
 }
 
 bool BlockRunner::State::open_barriers() {
@@ -300,10 +320,7 @@ BlockStep BlockRunner::run() {
     return BlockStep::kFault;
   }
   arm(&trap);
-  BlockStep step = BlockStep::kYielded;
-  // Partner: the device's store when it ends a grid; no data depends on it, so relaxed.
-  const uint32_t* stop = s.warps[0].context.stop;
-  if (__atomic_load_n(stop, __ATOMIC_RELAXED) != 0) step = BlockStep::kStopped;
+  BlockStep step = s.stopped() ? BlockStep::kStopped : BlockStep::kYielded;
   bool progress = true;
   while (step == BlockStep::kYielded && s.unfinished > 0 && progress) {
     progress = false;
@@ -311,9 +328,10 @@ BlockStep BlockRunner::run() {
     progress |= s.open_barriers();
   }
   disarm(&trap);
-  if (step != BlockStep::kYielded || s.unfinished == 0) s.services.end_block();
   if (step == BlockStep::kFault) s.services.fault.kernel = s.kernel->name;
-  if (step == BlockStep::kYielded && s.unfinished == 0) return BlockStep::kFinished;
+  const bool goes_on = step == BlockStep::kYielded || step == BlockStep::kInterrupted;
+  if (goes_on && s.unfinished == 0) step = BlockStep::kFinished;
+  if (!goes_on || step == BlockStep::kFinished) s.services.end_block();
   return step;
 }
 

@@ -32,7 +32,7 @@ struct GridParams {
   uint32_t stack_limit = 1024;         // bytes per thread for recursion and alloca
 };
 
-enum class BlockStep { kFinished, kYielded, kFault, kStopped };
+enum class BlockStep { kFinished, kYielded, kInterrupted, kFault, kStopped };
 
 struct Fault {
   CUresult code = CUDA_SUCCESS;
@@ -45,7 +45,9 @@ struct Fault {
 // between blocks. One thread at a time. A block that yielded may be continued from another thread.
 class BlockRunner {
  public:
-  BlockRunner();
+  // `attention`: while it is non-zero, blocks come back (kInterrupted, or kStopped) from their next
+  // loop; nullptr = they look at the grid's stop flag only.
+  explicit BlockRunner(const std::atomic<uint32_t>* attention = nullptr);
   ~BlockRunner();
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
@@ -54,8 +56,8 @@ class BlockRunner {
   // (CUDA_ERROR_OUT_OF_MEMORY).
   bool begin(const CompiledKernel& kernel, const GridParams& grid, const Dim3& block_index,
              uint32_t sm_id);
-  // Runs until the block ends, every warp spins or waits (kYielded: call again), or a fault. Never
-  // blocks the thread.
+  // Runs until the block ends, every warp spins or waits (kYielded: call again), attention is asked
+  // for (kInterrupted: call again), or a fault. Never blocks the thread.
   BlockStep run();
   const Fault& fault() const;
 

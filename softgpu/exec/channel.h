@@ -18,7 +18,7 @@ class StreamQueue;
 // GridManagement's mutex.
 struct Channel {
   // Non-zero: running blocks leave at their next poll. Set by a fault or by destruction, read by
-  // the SMs (relaxed: a poll).
+  // the SMs when their attention is asked for.
   std::atomic<uint32_t> stop{0};
   // First fault; CUDA_SUCCESS until then. Release/acquire with whoever reports it.
   std::atomic<int> error{CUDA_SUCCESS};

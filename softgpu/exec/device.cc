@@ -37,12 +37,14 @@ Result<std::unique_ptr<Device>> Device::create(DeviceConfig config, Device* firs
 Device::Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment, Device* first)
     : config_(std::move(config)),
       segment_(std::move(segment)),
-      distributor_(config_.sms),
+      distributor_(config_.sms, segment_.get()),
       own_management_(first != nullptr ? nullptr
                                        : std::make_unique<GridManagement>(
                                              config_.contrary ? kLaunchDepthContrary : kLaunchDepth,
                                              config_.launch_timeout_ms)),
-      management_(first != nullptr ? first->management_ : own_management_.get()) {}
+      management_(first != nullptr ? first->management_ : own_management_.get()) {
+  management_->add_distributor(&distributor_);
+}
 
 Device::~Device() = default;
 

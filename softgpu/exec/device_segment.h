@@ -55,6 +55,8 @@ class DeviceSegment {
   // give back.
   uint32_t acquire_token(uint32_t preferred);
   void release_token(uint32_t token);
+  // Whether other processes may have the same device.
+  bool shared() const { return fd_.valid(); }
   bool tokens_wanted() const { return layout_->token_wanted.load(std::memory_order_relaxed) != 0; }
 
   // In a forked child: gives up the inherited descriptor (the slot stays the parent's). The mapping

@@ -330,7 +330,14 @@ bool GridManagement::settled(const StreamQueue& queue) {
 void GridManagement::fail(Channel* channel, CUresult code) {
   int none = CUDA_SUCCESS;
   channel->error.compare_exchange_strong(none, code, std::memory_order_acq_rel);
-  channel->stop.store(1, std::memory_order_release);
+  channel->stop.store(1, std::memory_order_seq_cst);
+  std::lock_guard<std::mutex> lock(distributors_mutex_);
+  for (WorkDistributor* const distributor : distributors_) distributor->interrupt_all();
+}
+
+void GridManagement::add_distributor(WorkDistributor* distributor) {
+  std::lock_guard<std::mutex> lock(distributors_mutex_);
+  distributors_.push_back(distributor);
 }
 
 void GridManagement::close_channel(Channel* channel) {

@@ -53,6 +53,8 @@ class GridManagement {
   // Whether the queue's stream is idle: certainly true once its last event is seen reached.
   bool settled(const StreamQueue& queue);
 
+  // Of a further device, whose running blocks are to notice when their channel stops.
+  void add_distributor(WorkDistributor* distributor);
   // A fault: the channel's later commands complete without running, running blocks leave. The first
   // one counts.
   void fail(Channel* channel, CUresult code);
@@ -92,6 +94,8 @@ class GridManagement {
   SerialEngine graph_engine_{"vgpu-graph", this};
   std::unique_ptr<Watchdog> watchdog_;  // nullptr: no time-out
   WatchEngine watch_engine_{this};
+  std::mutex distributors_mutex_;
+  std::vector<WorkDistributor*> distributors_;
   std::mutex mutex_;
   std::vector<StreamQueue*> ready_;  // queues whose front may start
   std::vector<Command*> ended_;      // of grids whose last part was a command

@@ -4,6 +4,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <climits>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -33,9 +36,11 @@ void Sm::loop() {
     }
     hold_token();
     if (may_start) start_block();
-    if (!residents_.empty()) {
+    if (!residents_.empty() && !(may_start && may_wait(residents_.front()))) {
       Resident resident = std::move(residents_.front());
       residents_.pop_front();
+      if (std::exchange(resident.interrupted, false))
+        state_->interrupted.fetch_sub(1, std::memory_order_relaxed);
       step(std::move(resident));
     }
     rest(seen);
@@ -46,6 +51,7 @@ void Sm::loop() {
 // holds.
 bool Sm::fetch() {
   if (residents_.size() >= kResidentBlocksMax) return false;
+  if (state_->interrupted.load(std::memory_order_relaxed) != 0) return fetch_others();
   Chunk chunk;
   if (chunks_.empty()) {
     if (!distributor_->claim(&chunk)) return false;
@@ -59,9 +65,38 @@ bool Sm::fetch() {
   return true;
 }
 
+// Blocks that were interrupted made room for other grids, not for more of their own.
+bool Sm::fetch_others() {
+  std::vector<const Grid*> theirs;
+  for (const Resident& resident : residents_) {
+    if (resident.interrupted) theirs.push_back(resident.grid);
+  }
+  Chunk chunk;
+  const auto in_hand = std::find_if(chunks_.rbegin(), chunks_.rend(), [&theirs](const Chunk& each) {
+    return std::find(theirs.begin(), theirs.end(), each.grid) == theirs.end();
+  });
+  const int below = in_hand != chunks_.rend() ? in_hand->grid->priority : INT_MAX;
+  if (in_hand == chunks_.rend() || distributor_->top_priority() < below) {
+    if (distributor_->claim_other(&chunk, theirs)) {
+      chunks_.push_back(chunk);
+      return true;
+    }
+  }
+  if (in_hand == chunks_.rend()) return false;
+  std::rotate(std::prev(in_hand.base()), in_hand.base(), chunks_.end());
+  return true;
+}
+
+// Whether new blocks come before this one.
+bool Sm::may_wait(const Resident& resident) const {
+  return resident.interrupted &&
+         (resident.grid->priority > started_priority_ || monotonic_ns() < others_until_ns_);
+}
+
 void Sm::start_block() {
   Chunk& chunk = chunks_.back();
   Grid* const grid = chunk.grid;
+  started_priority_ = grid->priority;
   if (grid->stopped()) {
     const uint64_t left = chunk.end - chunk.next;
     chunks_.pop_back();
@@ -72,7 +107,7 @@ void Sm::start_block() {
   if (chunk.empty()) chunks_.pop_back();
   Resident resident{nullptr, grid};
   if (spare_.empty()) {
-    resident.runner = std::make_unique<BlockRunner>();
+    resident.runner = std::make_unique<BlockRunner>(&state_->attention);
   } else {
     resident.runner = std::move(spare_.back());
     spare_.pop_back();
@@ -87,7 +122,13 @@ void Sm::start_block() {
 
 void Sm::step(Resident resident) {
   const uint64_t began = resident.grid->profile != nullptr ? monotonic_ns() : 0;
+  state_->priority.store(resident.grid->priority, std::memory_order_relaxed);
+  state_->running.store(resident.grid, std::memory_order_relaxed);
+  state_->turn.store(++turn_, std::memory_order_relaxed);
+  // Partner: see SmState.
+  state_->attention.store(0, std::memory_order_seq_cst);
   const BlockStep step = resident.runner->run();
+  state_->running.store(nullptr, std::memory_order_relaxed);
   if (began != 0) {
     const Dim3& block = resident.grid->params.block;
     const uint64_t warps = (uint64_t{block.x} * block.y * block.z + kWarpLanes - 1) / kWarpLanes;
@@ -100,6 +141,14 @@ void Sm::step(Resident resident) {
     return;
   }
   fruitless_ = 0;
+  if (step == BlockStep::kInterrupted) {
+    others_until_ns_ = monotonic_ns() + kTurnNs;
+    resident.interrupted = true;
+    state_->interrupted.fetch_add(1, std::memory_order_relaxed);
+    residents_.push_back(std::move(resident));
+    distributor_->watch_turns();
+    return;
+  }
   if (step == BlockStep::kFault) report_fault(*resident.grid, resident.runner->fault());
   Grid* const grid = resident.grid;
   if (spare_.size() < kSpareRunnersMax) spare_.push_back(std::move(resident.runner));
@@ -125,6 +174,7 @@ void Sm::hold_token() {
   token_ = segment_->acquire_token(id_);
   has_token_ = true;
   token_since_ns_ = monotonic_ns();
+  if (segment_->shared()) distributor_->watch_turns();
 }
 
 void Sm::drop_token() {

@@ -28,16 +28,20 @@ class Sm {
         distributor_(distributor),
         management_(management),
         segment_(segment),
-        memory_(memory) {}
+        memory_(memory),
+        state_(&distributor->sm(id)) {}
   void loop();
 
  private:
   struct Resident {
     std::unique_ptr<BlockRunner> runner;
     Grid* grid;
+    bool interrupted = false;  // its turn was ended before it had to wait
   };
 
   bool fetch();
+  bool fetch_others();
+  bool may_wait(const Resident& resident) const;
   void start_block();
   void step(Resident resident);
   void finish_blocks(Grid* grid, uint64_t blocks);
@@ -51,10 +55,14 @@ class Sm {
   GridManagement* const management_;
   DeviceSegment* const segment_;
   const MemorySpace* const memory_;
+  SmState* const state_;
   std::vector<Chunk> chunks_;       // the last is the most urgent
   std::deque<Resident> residents_;  // in turn
   std::vector<std::unique_ptr<BlockRunner>> spare_;
-  uint32_t fruitless_ = 0;  // steps in a row after which every block still waited
+  uint32_t turn_ = 0;             // blocks that were run or run on so far
+  uint32_t fruitless_ = 0;        // steps in a row after which every block still waited
+  int started_priority_ = 0;      // of the block that was started last
+  uint64_t others_until_ns_ = 0;  // so long new blocks come before one that was interrupted
   bool has_token_ = false;
   uint32_t token_ = 0;
   uint64_t token_since_ns_ = 0;

@@ -13,8 +13,7 @@ inline constexpr uint32_t kWarpLanes = 32;
 enum WarpResult : int {
   kWarpFinished = 0,
   kWarpAtBarrier = 1,  // barrier_* say which; call again when the block's barrier opened
-  kWarpYielded = 2,    // spins: let others run first
-  kWarpStopped = 3,    // the grid's stop flag was seen
+  kWarpYielded = 2,    // spins, or has seen that attention is asked for: call again
   kWarpParked = 4,     // every lane waits, some at barriers: call again when `released` says whose
   kWarpTrapped = -1,
   kWarpAssert = -2,
@@ -41,11 +40,11 @@ struct WarpContext {
   uint32_t mask;    // lanes that exist
   uint8_t* shared;  // the block's window
   const uint8_t* params;
-  uint8_t* local;        // lane 0's slice
-  uint8_t* save;         // registers of a suspended warp
-  uint8_t* stack;        // lane 0's; the others follow, `stack_bytes` apart
-  const uint32_t* stop;  // non-zero: leave
-  uint64_t workspace;    // cooperative grid barrier
+  uint8_t* local;             // lane 0's slice
+  uint8_t* save;              // registers of a suspended warp
+  uint8_t* stack;             // lane 0's; the others follow, `stack_bytes` apart
+  const uint32_t* attention;  // non-zero: come back at the next back edge
+  uint64_t workspace;         // cooperative grid barrier
   uint64_t grid_id;
   BlockServices* services;
   WarpSync* sync;

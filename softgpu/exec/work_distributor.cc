@@ -7,11 +7,15 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "softgpu/exec/device_segment.h"
 
 namespace vgpu::softgpu {
 namespace {
 constexpr int kLingerSpins = 1000;
 }  // namespace
+
+WorkDistributor::WorkDistributor(uint32_t sms, const DeviceSegment* segment)
+    : sms_(sms), segment_(segment), states_(std::make_unique<SmState[]>(sms)) {}
 
 void WorkDistributor::publish_top() {
   top_priority_.store(active_.empty() ? INT_MAX : active_.front()->priority,
@@ -20,6 +24,8 @@ void WorkDistributor::publish_top() {
 
 void WorkDistributor::add(Grid* grid) {
   const uint64_t blocks = grid->blocks;  // the grid may be gone once the mutex is free
+  const int priority = grid->priority;
+  bool contended;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto place = std::find_if(active_.begin(), active_.end(), [grid](const Grid* other) {
@@ -27,10 +33,13 @@ void WorkDistributor::add(Grid* grid) {
              (other->priority == grid->priority && other->depth < grid->depth);
     });
     active_.insert(place, grid);
+    contended = active_.size() > 1;
     publish_top();
   }
   word_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  const bool all_busy = sleepers_.load(std::memory_order_seq_cst) == 0;
+  if (contended || all_busy) timer_.start();
+  if (all_busy) return interrupt_below(priority);
   futex_wake(&word_,
              blocks <= kSmallGridBlocks ? 1 : static_cast<int>(std::min<uint64_t>(blocks, sms_)));
 }
@@ -39,7 +48,21 @@ bool WorkDistributor::claim(Chunk* chunk, int below) {
   if (top_priority_.load(std::memory_order_relaxed) >= below && below != INT_MAX) return false;
   std::lock_guard<std::mutex> lock(mutex_);
   if (active_.empty() || active_.front()->priority >= below) return false;
-  Grid* const grid = active_.front();
+  return take(active_.begin(), chunk);
+}
+
+bool WorkDistributor::claim_other(Chunk* chunk, const std::vector<const Grid*>& except) {
+  if (top_priority_.load(std::memory_order_relaxed) == INT_MAX) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto other = std::find_if(active_.begin(), active_.end(), [&except](const Grid* grid) {
+    return std::find(except.begin(), except.end(), grid) == except.end();
+  });
+  return other != active_.end() && take(other, chunk);
+}
+
+// Under mutex_.
+bool WorkDistributor::take(std::vector<Grid*>::iterator place, Chunk* chunk) {
+  Grid* const grid = *place;
   const uint64_t left = grid->blocks - grid->next;
   uint64_t take = std::clamp<uint64_t>(left / (8ull * sms_), 1, kChunkBlocksMax);
   if (grid->blocks <= kSmallGridBlocks || grid->stopped()) take = left;
@@ -54,9 +77,44 @@ bool WorkDistributor::claim(Chunk* chunk, int below) {
   chunk->next = grid->next;
   chunk->end = grid->next + take;
   grid->next += take;
-  if (grid->next == grid->blocks) active_.erase(active_.begin());
+  if (grid->next == grid->blocks) active_.erase(place);
   publish_top();
   return true;
+}
+
+void WorkDistributor::interrupt_all() {
+  for (uint32_t id = 0; id < sms_; ++id) states_[id].attention.store(1, std::memory_order_seq_cst);
+}
+
+// What is more urgent does not wait for the end of a turn.
+void WorkDistributor::interrupt_below(int priority) {
+  for (uint32_t id = 0; id < sms_; ++id) {
+    SmState& sm = states_[id];
+    if (sm.running.load(std::memory_order_relaxed) == nullptr) continue;
+    if (sm.priority.load(std::memory_order_relaxed) > priority)
+      sm.attention.store(1, std::memory_order_seq_cst);
+  }
+}
+
+// Interrupts what runs where another grid, another block or another process waits.
+bool WorkDistributor::end_turns() {
+  const bool shared = segment_ != nullptr && segment_->shared();
+  const bool wanted = segment_ != nullptr && segment_->tokens_wanted();
+  std::lock_guard<std::mutex> lock(mutex_);
+  bool more = !active_.empty();
+  for (uint32_t id = 0; id < sms_; ++id) {
+    SmState& sm = states_[id];
+    const Grid* const running = sm.running.load(std::memory_order_relaxed);
+    const bool own_wait = sm.interrupted.load(std::memory_order_relaxed) != 0;
+    more |= own_wait || (shared && running != nullptr);
+    const uint32_t turn = sm.turn.load(std::memory_order_relaxed);
+    const bool long_enough = std::exchange(sm.turn_seen, turn) == turn;
+    if (running == nullptr || !long_enough) continue;
+    const bool others_wait = std::any_of(active_.begin(), active_.end(),
+                                         [running](const Grid* grid) { return grid != running; });
+    if (own_wait || others_wait || wanted) sm.attention.store(1, std::memory_order_seq_cst);
+  }
+  return more;
 }
 
 void WorkDistributor::wait(uint32_t seen, int64_t timeout_ns) {

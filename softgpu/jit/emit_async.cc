@@ -13,6 +13,7 @@ Emitter::Value* Emitter::place_in(const Operand& o, bool shared) {
 
 // cp.async.ca|cg.shared.global [dst], [src], size[, src-size | ignore][, policy]
 void Emitter::async_copy(const Instruction& in) {
+  if (in.has("tensor")) return tensor_copy(in);
   if (in.has("bulk") || in.has("reduce")) return bulk_copy(in);
   if (!in.has("async")) return unsupported(in);
   if (in.has("commit_group") || in.has("wait_group") || in.has("wait_all")) return;
@@ -45,7 +46,7 @@ void Emitter::async_copy(const Instruction& in) {
 // cp.async.bulk.dst.src.… [dst], [src], size[, [mbarrier]][, policy], and groups of them
 void Emitter::bulk_copy(const Instruction& in) {
   if (in.has("commit_group") || in.has("wait_group") || in.has("prefetch")) return;
-  if (in.has("tensor") || in.has("reduce") || in.operands.size() < 3) return unsupported(in);
+  if (in.has("reduce") || in.operands.size() < 3) return unsupported(in);
   std::vector<bool> shared;  // destination, source
   for (const std::string& m : in.modifiers) {
     if (m == "global") shared.push_back(false);

@@ -1,5 +1,7 @@
 // Blocks, branches, barriers, suspension and resumption.
 // SPDX-License-Identifier: Apache-2.0
+#include <llvm/IR/MDBuilder.h>
+
 #include <algorithm>
 
 #include "softgpu/jit/emitter.h"
@@ -133,7 +135,7 @@ void Emitter::spread_wide() {
   }
   if (yield_wide_ != nullptr) {
     b_.SetInsertPoint(yield_wide_);
-    yield(all);
+    yield(all, true);
   }
   if (flip_wide_ != nullptr) {
     b_.SetInsertPoint(flip_wide_);
@@ -194,30 +196,37 @@ void Emitter::suspend(const std::vector<int>& blocks, int code) {
   }
 }
 
-// On back edges: leave when the grid is stopped; in loops that wait for others let those run now
-// and then.
+// On back edges: come back to the runner when it wants that; in loops that wait for others let
+// those run now and then.
 void Emitter::poll(int b, const std::vector<int>& candidates) {
-  auto* leave = BasicBlock::Create(context_, "stopped", function_);
-  auto* stay = BasicBlock::Create(context_, "", function_);
-  Value* stop = context_field(offsetof(WarpContext, stop), llvm::PointerType::get(context_, 0));
-  auto* word = b_.CreateLoad(int_type(32), stop);
+  llvm::Type* ptr = llvm::PointerType::get(context_, 0);
+  auto* word = b_.CreateLoad(int_type(32), context_field(offsetof(WarpContext, attention), ptr));
   word->setVolatile(true);
-  b_.CreateCondBr(b_.CreateICmpNE(word, i32(0)), leave, stay);
-  b_.SetInsertPoint(leave);
-  b_.CreateRet(i32(kWarpStopped));
+  Value* due = b_.CreateICmpNE(word, i32(0));
+  if (kernel_.blocks[b].spins) due = b_.CreateOr(due, spin(candidates));
+  auto* pause = BasicBlock::Create(context_, "yield", function_);
+  auto* stay = BasicBlock::Create(context_, "", function_);
+  b_.CreateCondBr(due, pause, stay, seldom());
+  b_.SetInsertPoint(pause);
+  if (candidates.size() > kNarrow)
+    b_.CreateBr(wide(&yield_wide_, "yield"));
+  else
+    yield(candidates, kernel_.blocks[b].spins);
   b_.SetInsertPoint(stay);
-  if (!kernel_.blocks[b].spins) return;
+}
+
+// Counts a turn of a loop that waits; true when the whole warp is to give way.
+Emitter::Value* Emitter::spin(const std::vector<int>& candidates) {
   constexpr size_t kSpins = offsetof(WarpContext, spins);
   Value* spins = b_.CreateAdd(context_field(kSpins, int_type(32)), i32(1));
   set_context_field(kSpins, spins);
-  const bool many = candidates.size() > kNarrow;
   if (candidates.size() > 1) {
     auto* turn = BasicBlock::Create(context_, "flip", function_);
-    stay = BasicBlock::Create(context_, "", function_);
+    auto* stay = BasicBlock::Create(context_, "", function_);
     Value* due = b_.CreateICmpEQ(b_.CreateAnd(spins, i32(3)), i32(3));
     b_.CreateCondBr(due, turn, stay);
     b_.SetInsertPoint(turn);
-    if (many) {
+    if (candidates.size() > kNarrow) {
       b_.CreateBr(wide(&flip_wide_, "flip"));
     } else {
       flip(candidates);
@@ -225,16 +234,11 @@ void Emitter::poll(int b, const std::vector<int>& candidates) {
     }
     b_.SetInsertPoint(stay);
   }
-  auto* pause = BasicBlock::Create(context_, "yield", function_);
-  stay = BasicBlock::Create(context_, "", function_);
-  Value* due = b_.CreateICmpEQ(b_.CreateAnd(spins, i32(31)), i32(30));
-  b_.CreateCondBr(due, pause, stay);
-  b_.SetInsertPoint(pause);
-  if (many)
-    b_.CreateBr(wide(&yield_wide_, "yield"));
-  else
-    yield(candidates);
-  b_.SetInsertPoint(stay);
+  return b_.CreateICmpEQ(b_.CreateAnd(spins, i32(31)), i32(30));
+}
+
+llvm::MDNode* Emitter::seldom() {
+  return llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20);
 }
 
 // Lanes of this warp may hold what the others wait for: now and then one of their blocks comes
@@ -262,7 +266,7 @@ void Emitter::flip(const std::vector<int>& candidates) {
 }
 
 // Returns to the runner, so that other warps and blocks go on; then looks who may run.
-void Emitter::yield(const std::vector<int>& candidates) {
+void Emitter::yield(const std::vector<int>& candidates, bool flips) {
   const bool may_park = std::any_of(candidates.begin(), candidates.end(),
                                     [&](int c) { return kernel_.blocks[c].parks; });
   if (may_park) set_context_field(offsetof(WarpContext, alive), waiting_lanes(candidates));
@@ -274,7 +278,7 @@ void Emitter::yield(const std::vector<int>& candidates) {
     b_.CreateCondBr(b_.CreateICmpNE(released, i32(0)), wake_, stay);
     b_.SetInsertPoint(stay);
   }
-  if (candidates.size() > 1) flip(candidates);
+  if (flips && candidates.size() > 1) flip(candidates);
   dispatch(candidates);
 }
 

@@ -87,36 +87,104 @@ void Emitter::take_fragment(const Operand& o, Value* slot, unsigned bits) {
     set(elements[i], b_.CreateLoad(one, b_.CreateConstInBoundsGEP2_32(all, slot, 0, i)));
 }
 
-// mma.sync.aligned.shape.row.col[.satfinite][.op.popc].dtype.atype.btype.ctype d, a, b, c
+// mma[.sp].sync.aligned.shape.row.col[.satfinite][.op.popc][.kind][.block_scale[.scale_vec]].dtype
+// .atype.btype.ctype[.stype] d, a, b, c[, metadata, selector][, scales of a, {byte, thread}, scales
+// of b, {byte, thread}]
 void Emitter::mma(const Instruction& in) {
   MatrixShape s;
-  const auto t = types_of(in);
+  auto t = types_of(in);
   if (variant_.lanes != kWarpLanes) return unsupported(in, "it needs the whole warp");
-  if (!shape_of(in, &s) || t.size() != 4 || in.has("sp") || in.has("sp::ordered_metadata") ||
-      in.has("block_scale") || in.operands.size() != 4)
-    return unsupported(in);
+  const bool sparse = in.has("sp") || in.has("sp::ordered_metadata");
+  const bool scaled = in.has("block_scale");
+  const size_t operands = 4 + (sparse ? 2 : 0) + (scaled ? 4 : 0);
+  if (!shape_of(in, &s) || t.size() != 4 || in.operands.size() != operands) return unsupported(in);
+  if (in.has("kind::mxf4") || in.has("kind::mxf4nvf4")) {
+    for (size_t i = 1; i <= 2; ++i) {
+      if (t[i] != MatrixType::kE2m1) return unsupported(in, "its kind has elements of 4 bits");
+      t[i] = MatrixType::kE2m1Packed;
+    }
+  }
   if (!known_shape(s, t[1]) || matrix_bits(t[1]) != matrix_bits(t[2])) return unsupported(in);
+  if (sparse && (s.rows != 16 || s.k > 128 || s.k % (2 * sparse_chunk(t[1]) * 2) != 0))
+    return unsupported(in, "no shape of sparse products");
   if (s.k == 4 && t[1] == MatrixType::kF16) return unsupported(in, "a shape of compute_70");
-  const Fragment a = operand_fragment(s.rows, s.k, t[1]), b = operand_fragment(8, s.k, t[2]);
+  const uint32_t columns_a = sparse ? s.k / 2 : s.k;
+  const Fragment a = operand_fragment(s.rows, columns_a, t[1]), b = operand_fragment(8, s.k, t[2]);
   const Fragment c = result_fragment(s.rows, 8, t[3]), d = result_fragment(s.rows, 8, t[0]);
   const uint32_t counts[4] = {d.registers, a.registers, b.registers, c.registers};
   for (size_t i = 0; i < 4; ++i) {
     if (elements_of(in.operands[i]).size() != counts[i]) return unsupported(in, "its registers");
   }
-  matrix_product(in, s, t[1], t[2], t[3], t[0], 0);
+  Value *extra = nullptr, *words = nullptr;
+  if ((sparse || scaled) && !matrix_extra(in, s, t[1], &extra, &words)) return;
+  matrix_product(in, s, t[1], t[2], t[3], t[0], 0, extra, words);
+}
+
+// Metadata and scales of all lanes, one array behind the other, and the word that says which of
+// them count.
+bool Emitter::matrix_extra(const Instruction& in, const MatrixShape& s, MatrixType a, Value** extra,
+                           Value** words) {
+  const bool sparse = in.has("sp") || in.has("sp::ordered_metadata");
+  llvm::Type* lanes = vector_of(int_type(32));
+  auto* slot = stack_slot(llvm::ArrayType::get(lanes, 3));
+  const auto keep = [&](const Operand& o, unsigned row) {
+    b_.CreateStore(splat(get(o, {'b', 32})),
+                   b_.CreateConstInBoundsGEP2_32(slot->getAllocatedType(), slot, 0, row));
+  };
+  uint32_t bits = 0;
+  size_t next = 4;
+  if (sparse) {
+    const Operand& selector = in.operands[5];
+    const uint32_t count = metadata_lanes(s.k, a);
+    if (selector.kind != Operand::Kind::kInteger || count == 0 || count > 4 ||
+        (count < 2 && matrix_bits(a) < 16) || static_cast<uint64_t>(selector.integer) >= 4 / count)
+      return unsupported(in, "its sparsity selector"), false;
+    keep(in.operands[4], 0);
+    bits = 1u << kExtraSparse | static_cast<uint32_t>(selector.integer) << kExtraSelector;
+    next = 6;
+  }
+  *words = slot;
+  *extra = i32(bits);
+  if (!in.has("block_scale")) return true;
+  const uint32_t scales = in.has("scale_vec::1X")    ? 1
+                          : in.has("scale_vec::2X")  ? 2
+                          : in.has("scale_vec::4X")  ? 4
+                          : in.has("kind::mxf4")     ? 2
+                          : in.has("kind::mxf8f6f4") ? 1
+                                                     : 0;
+  const bool e4m3 = in.has("ue4m3");
+  if (scales == 0 || (!e4m3 && !in.has("ue8m0"))) return unsupported(in, "its scales"), false;
+  bits |= scales << kExtraScales | (e4m3 ? 1u << kExtraScaleE4m3 : 0u);
+  *extra = i32(bits);
+  for (unsigned side = 0; side < 2; ++side, next += 2) {
+    const auto ids = elements_of(in.operands[next + 1]);
+    if (ids.size() != 2) return unsupported(in, "its scales' selectors"), false;
+    keep(in.operands[next], 1 + side);
+    const uint32_t at[2] = {side == 0 ? kExtraByteA : kExtraByteB,
+                            side == 0 ? kExtraThreadA : kExtraThreadB};
+    for (size_t i = 0; i < 2; ++i) {
+      Value* id = as(get(ids[i], {'u', 16}), int_type(32));
+      if (is_vector(id)) id = b_.CreateExtractElement(id, uint64_t{0});
+      id = b_.CreateShl(b_.CreateAnd(id, i32(3)), i32(at[i]));
+      *extra = b_.CreateOr(*extra, id);
+    }
+  }
+  return true;
 }
 
 void Emitter::matrix_product(const Instruction& in, const MatrixShape& s, MatrixType a,
-                             MatrixType b, MatrixType c, MatrixType d, uint32_t flags) {
+                             MatrixType b, MatrixType c, MatrixType d, uint32_t flags, Value* extra,
+                             Value* words) {
   flags |= (in.has("xor") ? 1u : 0u) | (in.has("satfinite") ? 2u : 0u);
   const uint32_t types = static_cast<uint32_t>(a) | static_cast<uint32_t>(b) << 8 |
                          static_cast<uint32_t>(c) << 16 | static_cast<uint32_t>(d) << 24;
   Value* out = fragment_room(in.operands[0], register_bits(d));
-  call_helper(
-      "sg_mma", b_.getVoidTy(),
-      {i32(packed(s)), i32(types), i32(flags), pass_fragment(in.operands[1], register_bits(a)),
-       pass_fragment(in.operands[2], register_bits(b)),
-       pass_fragment(in.operands[3], register_bits(c)), out});
+  std::vector<Value*> arguments = {i32(packed(s)), i32(types), i32(flags)};
+  if (extra != nullptr) arguments.insert(arguments.end(), {extra, words});
+  arguments.insert(arguments.end(), {pass_fragment(in.operands[1], register_bits(a)),
+                                     pass_fragment(in.operands[2], register_bits(b)),
+                                     pass_fragment(in.operands[3], register_bits(c)), out});
+  call_helper(extra != nullptr ? "sg_mma_extra" : "sg_mma", b_.getVoidTy(), arguments);
   take_fragment(in.operands[0], out, register_bits(d));
 }
 

@@ -92,8 +92,10 @@ class Emitter {
   void try_blocks(const std::vector<int>& order, Value* lanes);
   void go_on(int b, const std::vector<int>& candidates);
   void poll(int b, const std::vector<int>& candidates);
+  Value* spin(const std::vector<int>& candidates);
+  llvm::MDNode* seldom();
   void flip(const std::vector<int>& candidates);
-  void yield(const std::vector<int>& candidates);
+  void yield(const std::vector<int>& candidates, bool flips);
   void suspend(const std::vector<int>& blocks, int code);
   void save_slots(const std::vector<int>& blocks,
                   std::vector<std::pair<llvm::AllocaInst*, uint32_t>>* slots);
@@ -129,7 +131,10 @@ class Emitter {
   void mma(const Instruction&);
   void wmma(const Instruction&);
   void matrix_product(const Instruction& in, const MatrixShape& s, MatrixType a, MatrixType b,
-                      MatrixType c, MatrixType d, uint32_t flags);
+                      MatrixType c, MatrixType d, uint32_t flags, Value* extra = nullptr,
+                      Value* words = nullptr);
+  bool matrix_extra(const Instruction& in, const MatrixShape& s, MatrixType a, Value** extra,
+                    Value** words);
   void move_tiles(const Instruction&);
   void transpose_tile(const Instruction&);
   Value* pass_fragment(const Operand& o, unsigned bits);
@@ -317,6 +322,9 @@ class Emitter {
   void cache_policy(const Instruction&);
   void map_to_block(const Instruction&);
   Value* place_in(const Operand& o, bool shared);  // <lanes x i64> in memory
+  // emit_tensor.cc: copies of boxes that tensor maps describe
+  void tensor_copy(const Instruction&);
+  void tensor_map(const Instruction&);
   Value* mbarrier_call(uint32_t op, Value* addresses, Value* value);
   void shuffle(const Instruction&);
   bool shuffle_by_constants(const Instruction& in, uint32_t mode);

@@ -78,6 +78,7 @@ void define_runtime(LLJIT* jit) {
   add(runtime_profile_symbols());
   add(runtime_matrix_symbols());
   add(runtime_async_symbols());
+  add(runtime_tensor_symbols());
   add(runtime_device_symbols());
   auto c_function = [&](const char* name, void* address) {
     symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),

@@ -15,6 +15,10 @@ enum class MatrixType : uint32_t {
   kF64,
   kE4m3,
   kE5m2,
+  kE3m2,  // these three in bytes: 6 bits at the bottom, 4 bits in the middle
+  kE2m3,
+  kE2m1,
+  kE2m1Packed,  // two in a byte
   kS8,
   kU8,
   kS4,
@@ -31,7 +35,8 @@ inline MatrixType matrix_type(const std::string& name) {
   } kNames[] = {
       {"f16", MatrixType::kF16},   {"bf16", MatrixType::kBf16}, {"tf32", MatrixType::kTf32},
       {"f32", MatrixType::kF32},   {"f64", MatrixType::kF64},   {"e4m3", MatrixType::kE4m3},
-      {"e5m2", MatrixType::kE5m2}, {"s8", MatrixType::kS8},     {"u8", MatrixType::kU8},
+      {"e5m2", MatrixType::kE5m2}, {"e3m2", MatrixType::kE3m2}, {"e2m3", MatrixType::kE2m3},
+      {"e2m1", MatrixType::kE2m1}, {"s8", MatrixType::kS8},     {"u8", MatrixType::kU8},
       {"s4", MatrixType::kS4},     {"u4", MatrixType::kU4},     {"b1", MatrixType::kB1},
       {"s32", MatrixType::kS32}};
   for (const auto& row : kNames) {
@@ -53,6 +58,7 @@ constexpr uint32_t matrix_bits(MatrixType t) {
       return 16;
     case MatrixType::kS4:
     case MatrixType::kU4:
+    case MatrixType::kE2m1Packed:
       return 4;
     case MatrixType::kB1:
       return 1;
@@ -102,6 +108,38 @@ constexpr Place wmma_place(const Fragment& f, uint32_t lane, uint32_t r, uint32_
   const uint32_t index = lane * each + (r * f.per_register + e) % each;
   return {index / f.columns, index % f.columns};
 }
+
+// A sparse A has half of its elements, two bits of metadata for each pair or each one: chunks of 2
+// (32 bits), 4 or 8 (4 bits, by pairs) of a row, with four bits of metadata each.
+constexpr uint32_t sparse_chunk(MatrixType t) {
+  return matrix_bits(t) == 32 ? 2 : matrix_bits(t) == 4 ? 8 : 4;
+}
+// How many of four lanes hold the metadata of a group of rows; the selector says which.
+constexpr uint32_t metadata_lanes(uint32_t k, MatrixType t) { return k / sparse_chunk(t) / 4; }
+// Where four bits of metadata are: elements of 16 bits and more share a word between rows i and
+// i + 8, smaller ones have a lane for each.
+struct MetadataPlace {
+  uint32_t lane, shift;
+};
+constexpr MetadataPlace metadata_place(uint32_t row, uint32_t chunk, uint32_t k, MatrixType t,
+                                       uint32_t selector) {
+  const uint32_t first = row % 8 * 4 + selector * metadata_lanes(k, t), half = row / 8;
+  if (matrix_bits(t) >= 16) return {first + chunk / 4, half * 16 + chunk % 4 * 4};
+  return {first + chunk / 8 * 2 + half, chunk % 8 * 4};
+}
+
+// What sparse and block-scaled products have besides: bits of a word. The scales' selectors are the
+// program's.
+enum MatrixExtra : uint32_t {
+  kExtraSelector = 0,   // 2 bits: which lanes have the metadata
+  kExtraSparse = 2,     // 1 bit
+  kExtraScales = 3,     // 3 bits: of a row of A, and of a column of B; 0 = none
+  kExtraScaleE4m3 = 6,  // 1 bit: ue4m3 instead of ue8m0
+  kExtraByteA = 8,      // 2 bits each
+  kExtraThreadA = 10,
+  kExtraByteB = 12,
+  kExtraThreadB = 14
+};
 
 // What one mma does; passed to the runtime by address of three words.
 struct MatrixShape {

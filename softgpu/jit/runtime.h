@@ -22,6 +22,7 @@ std::span<const RuntimeSymbol> runtime_surface_symbols();
 std::span<const RuntimeSymbol> runtime_profile_symbols();
 std::span<const RuntimeSymbol> runtime_matrix_symbols();
 std::span<const RuntimeSymbol> runtime_async_symbols();
+std::span<const RuntimeSymbol> runtime_tensor_symbols();
 std::span<const RuntimeSymbol> runtime_device_symbols();
 
 // The lane that shfl reads from, as PTX describes it: `clamp` holds the segment mask (bits 8-12)

@@ -52,6 +52,14 @@ T value_of(uint64_t bits, MatrixType t) {
       return static_cast<T>(byte_floats<kFormatE4m3>()[bits & 255]);
     case MatrixType::kE5m2:
       return static_cast<T>(byte_floats<kFormatE5m2>()[bits & 255]);
+    case MatrixType::kE3m2:
+      return static_cast<T>(decode_small_float(bits & 63, kFormatE3m2));
+    case MatrixType::kE2m3:
+      return static_cast<T>(decode_small_float(bits & 63, kFormatE2m3));
+    case MatrixType::kE2m1:
+      return static_cast<T>(decode_small_float(bits >> 2 & 15, kFormatE2m1));
+    case MatrixType::kE2m1Packed:
+      return static_cast<T>(decode_small_float(bits & 15, kFormatE2m1));
     case MatrixType::kS8:
       return static_cast<T>(static_cast<int8_t>(bits));
     case MatrixType::kS4:
@@ -113,14 +121,72 @@ struct Product {
   MatrixShape shape;
   MatrixType a, b, c, d;
   bool xor_bits, saturates, wmma;
+  // Of sparse and scaled ones; words of 32 lanes each.
+  uint32_t extra = 0;
+  const uint32_t *metadata = nullptr, *scale_a = nullptr, *scale_b = nullptr;
+
+  uint32_t option(uint32_t at, uint32_t bits) const { return extra >> at & ((1u << bits) - 1); }
 };
+
+// Moves the elements of a sparse A, rows x k / 2, to their places among zeros.
+template <typename T>
+void spread_out(const Product& p, const T* packed, T* whole) {
+  const uint32_t k = p.shape.k, chunk = sparse_chunk(p.a), chunks = k / chunk;
+  const uint32_t unit = chunk == 8 ? 2 : 1, selector = p.option(kExtraSelector, 2);
+  for (uint32_t i = 0; i < p.shape.rows * k; ++i) whole[i] = T{};
+  for (uint32_t row = 0; row < p.shape.rows; ++row) {
+    for (uint32_t c = 0; c < chunks; ++c) {
+      const MetadataPlace at = metadata_place(row, c, k, p.a, selector);
+      const uint32_t bits = p.metadata[at.lane] >> at.shift & 15;
+      const T* from = packed + row * (k / 2) + c * (chunk / 2);
+      T* to = whole + row * k + c * chunk;
+      if (chunk == 2) {  // of 32 bits: the indices are those of its halves
+        to[bits >> 1 & 1] = from[0];
+        continue;
+      }
+      for (uint32_t i = 0; i < chunk / 2; ++i) {
+        const uint32_t index = i / unit == 0 ? bits & 3 : bits >> 2;
+        to[index * unit + i % unit] = from[i];
+      }
+    }
+  }
+}
+
+double scale_value(uint32_t bits, bool e4m3) {
+  return e4m3 ? decode_small_float(bits & 127, kFormatE4m3)
+              : double{decode_small_float(bits & 255, kFormatE8m0)};
+}
+
+// Lanes 0 and 1 of four, or 2 and 3, have the scales of rows i and i + 8; one of four those of a
+// column.
+template <typename T>
+void scale(const Product& p, T* left, T* right) {
+  const uint32_t k = p.shape.k, n = p.shape.columns, count = p.option(kExtraScales, 3);
+  const bool e4m3 = p.option(kExtraScaleE4m3, 1) != 0;
+  const auto factor = [&](const uint32_t* words, uint32_t lane, uint32_t byte) {
+    return static_cast<T>(scale_value(words[lane & 31] >> (byte % 4 * 8), e4m3));
+  };
+  for (uint32_t x = 0; x < k; ++x) {
+    const uint32_t part = x / (k / count);
+    for (uint32_t i = 0; i < p.shape.rows; ++i) {
+      const uint32_t lane = i % 8 * 4 + p.option(kExtraThreadA, 1) * 2 + i / 8;
+      left[i * k + x] *= factor(p.scale_a, lane, p.option(kExtraByteA, 2) + part);
+    }
+    for (uint32_t j = 0; j < n; ++j) {
+      const uint32_t lane = j * 4 + p.option(kExtraThreadB, 2);
+      right[x * n + j] *= factor(p.scale_b, lane, p.option(kExtraByteB, 2) + part);
+    }
+  }
+}
 
 template <typename T>
 void multiply(const Product& p, const void* a, const void* b, const void* c, void* d) {
   T left[kElementsMax], right[kElementsMax], sum[kRowsMax * kRowsMax];
   const uint32_t k = p.shape.k, n = p.shape.columns;
   const PlaceOf place = p.wmma ? wmma_place : operand_place;
-  Fragment fa = operand_fragment(p.shape.rows, k, p.a), fb = operand_fragment(n, k, p.b);
+  const bool sparse = p.option(kExtraSparse, 1) != 0;
+  const uint32_t columns_a = sparse ? k / 2 : k;
+  Fragment fa = operand_fragment(p.shape.rows, columns_a, p.a), fb = operand_fragment(n, k, p.b);
   if (p.wmma) {  // what repeats is not looked at
     fa.registers = p.shape.rows * k / 32 / fa.per_register;
     fb.registers = n * k / 32 / fb.per_register;
@@ -128,11 +194,17 @@ void multiply(const Product& p, const void* a, const void* b, const void* c, voi
   const Fragment fc = result_fragment(p.shape.rows, n, p.c);
   const Fragment fd = result_fragment(p.shape.rows, n, p.d);
   for_each(fa, place, [&](uint32_t i, uint32_t j, uint32_t r, uint32_t lane, uint32_t e) {
-    left[i * k + j] = value_of<T>(element_bits(a, p.a, r, lane, e), p.a);
+    left[i * columns_a + j] = value_of<T>(element_bits(a, p.a, r, lane, e), p.a);
   });
+  if (sparse) {
+    T packed[kElementsMax / 2];
+    std::memcpy(packed, left, sizeof(T) * p.shape.rows * columns_a);
+    spread_out(p, packed, left);
+  }
   for_each(fb, place, [&](uint32_t i, uint32_t j, uint32_t r, uint32_t lane, uint32_t e) {
     right[j * n + i] = value_of<T>(element_bits(b, p.b, r, lane, e), p.b);
   });
+  if (p.option(kExtraScales, 3) != 0) scale(p, left, right);
   for_each(fc, result_place, [&](uint32_t i, uint32_t j, uint32_t r, uint32_t lane, uint32_t e) {
     sum[i * n + j] = value_of<T>(element_bits(c, p.c, r, lane, e), p.c);
   });
@@ -157,21 +229,39 @@ void multiply(const Product& p, const void* a, const void* b, const void* c, voi
   });
 }
 
+Product product_of(uint32_t shape, uint32_t types, uint32_t flags) {
+  auto type = [&](unsigned at) { return static_cast<MatrixType>(types >> at & 255); };
+  return {{shape & 255, shape >> 8 & 255, shape >> 16},
+          type(0),
+          type(8),
+          type(16),
+          type(24),
+          (flags & 1) != 0,
+          (flags & 2) != 0,
+          (flags & 4) != 0};
+}
+
 // shape: rows | columns << 8 | k << 16. types: a | b << 8 | c << 16 | d << 24.
 // flags: 1 = xor, 2 = saturate, 4 = wmma.
 void mma(uint32_t shape, uint32_t types, uint32_t flags, const void* a, const void* b,
          const void* c, void* d) {
-  auto type = [&](unsigned at) { return static_cast<MatrixType>(types >> at & 255); };
-  const Product p{{shape & 255, shape >> 8 & 255, shape >> 16},
-                  type(0),
-                  type(8),
-                  type(16),
-                  type(24),
-                  (flags & 1) != 0,
-                  (flags & 2) != 0,
-                  (flags & 4) != 0};
+  const Product p = product_of(shape, types, flags);
   if (p.d == MatrixType::kF64) return multiply<double>(p, a, b, c, d);
   if (p.d == MatrixType::kS32) return multiply<int64_t>(p, a, b, c, d);
+  multiply<float>(p, a, b, c, d);
+}
+
+// The same with a sparse A, with scales, or both. words: metadata, scales of A, scales of B, of 32
+// lanes each.
+void mma_extra(uint32_t shape, uint32_t types, uint32_t flags, uint32_t extra,
+               const uint32_t* words, const void* a, const void* b, const void* c, void* d) {
+  Product p = product_of(shape, types, flags);
+  p.extra = extra;
+  p.metadata = words;
+  p.scale_a = words + 32;
+  p.scale_b = words + 64;
+  if (p.d == MatrixType::kS32) return multiply<int64_t>(p, a, b, c, d);
+  if (p.option(kExtraScales, 3) != 0) return multiply<double>(p, a, b, c, d);  // scales reach far
   multiply<float>(p, a, b, c, d);
 }
 
@@ -274,6 +364,7 @@ void transpose_tile(const uint32_t* in, uint32_t* out) {
 std::span<const RuntimeSymbol> runtime_matrix_symbols() {
   static const RuntimeSymbol kSymbols[] = {
       {"sg_mma", reinterpret_cast<void*>(mma)},
+      {"sg_mma_extra", reinterpret_cast<void*>(mma_extra)},
       {"sg_wmma_load", reinterpret_cast<void*>(wmma_load)},
       {"sg_wmma_store", reinterpret_cast<void*>(wmma_store)},
       {"sg_load_tiles", reinterpret_cast<void*>(load_tiles)},

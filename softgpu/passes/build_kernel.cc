@@ -211,7 +211,8 @@ bool has_destination(const Instruction& in) {
                                               "sured",        "stmatrix",
                                               "setmaxnreg",   "applypriority",
                                               "switch",       "stackcheck",
-                                              "stackrestore", "brx"};
+                                              "stackrestore", "brx",
+                                              "tensormap"};
   if (in.opcode == "wmma" && in.has("store")) return false;
   if (in.opcode == "mbarrier") {
     return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&

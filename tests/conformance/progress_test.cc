@@ -252,6 +252,54 @@ TEST_F(ProgressTest, EndingOneContextHoldsNoOtherUp) {
   EXPECT_OK(cuMemFreeHost(memory));
 }
 
+// Computes until a word is set, which it reads like any other: no loop that says that it waits.
+const char kUntil[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry until(.param .u64 flag, .param .u64 out)
+{
+  .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd0, [flag];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r0, %tid.x;
+again:
+  mad.lo.u32 %r0, %r0, 1664525, 1013904223;
+  st.global.u32 [%rd1], %r0;
+  ld.global.u32 %r1, [%rd0];
+  setp.eq.u32 %p, %r1, 0;
+  @%p bra again;
+  ret;
+}
+)";
+
+// As kernels of different streams do where they fit side by side. Hardware may keep the word in a
+// cache for ever.
+TEST_F(ProgressTest, AKernelThatComputesLetsALaterOneOfAnotherStreamEndIt) {
+  if (std::string_view(std::getenv("VGPU_TEST_BACKEND")) == "cuda")
+    GTEST_SKIP() << "the word may stay in a cache";
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, kUntil));
+  CUfunction until = nullptr;
+  ASSERT_OK(cuModuleGetFunction(&until, module, "until"));
+  {
+    Stream computing, other;
+    const Words flag(1), out(1);
+    flag.write({0});
+    CUdeviceptr flag_at = flag.at(), out_at = out.at();
+    void* params[] = {&flag_at, &out_at};
+    EXPECT_OK(cuLaunchKernel(until, 64, 1, 1, 64, 1, 1, 0, computing, params, nullptr));
+    EXPECT_CU(cuStreamQuery(computing), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(launch("fill", other, flag.at(), 1, 1), CUDA_SUCCESS);
+    auto done = std::async(std::launch::async, [&] {
+      EXPECT_OK(cuCtxSetCurrent(context_));
+      EXPECT_OK(cuStreamSynchronize(computing));
+    });
+    ASSERT_EQ(done.wait_for(kSoon), std::future_status::ready) << "nobody set the word";
+  }
+  EXPECT_OK(cuModuleUnload(module));
+}
+
 TEST_F(ProgressTest, SynchronizingOneContextDoesNotWaitForAnother) {
   Stream stuck;
   Gate gate(function("gate"), stuck);

@@ -49,7 +49,7 @@ Threads::Threads(const CompiledKernel& kernel, const Launch& launch, const Dim3&
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(local[t].data()) + 63) & ~63ull);
     c.save =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(save[t].data()) + 63) & ~63ull);
-    c.stop = &kNeverStop;
+    c.attention = &kNeverStop;
     c.symbols = kernel.symbols.data();
     const uint32_t ctaid[3] = {index.x, index.y, index.z}, ntid[3] = {b.x, b.y, b.z};
     const uint32_t nctaid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
@@ -133,30 +133,38 @@ int TestModule::kernel(const std::string& name) const {
 bool TestModule::run(int kernel, Lanes lanes, const Launch& launch, std::string* error) {
   Diagnostic d;
   const auto index = static_cast<uint32_t>(kernel);
-  const CompiledKernel* k = lanes == Lanes::kWarp ? code_->compile(index, launch.block, &d)
-                                                  : code_->compile_for_one_lane(index, &d);
+  const CompiledKernel* k = lanes != Lanes::kOne ? code_->compile(index, launch.block, &d)
+                                                 : code_->compile_for_one_lane(index, &d);
   if (k == nullptr) {
     *error = "line " + std::to_string(d.line) + ": " + d.text;
     return false;
   }
-  return lanes == Lanes::kWarp ? run_warps(*k, launch, error) : run_threads(*k, launch, error);
+  return lanes == Lanes::kOne ? run_threads(*k, launch, error)
+                              : run_warps(*k, lanes, launch, error);
 }
 
-bool TestModule::run_warps(const CompiledKernel& kernel, const Launch& launch, std::string* error) {
+bool TestModule::run_warps(const CompiledKernel& kernel, Lanes lanes, const Launch& launch,
+                           std::string* error) {
+  static const std::atomic<uint32_t> kAlways{1};
+  const bool interrupted = lanes == Lanes::kInterrupted;
+  const int turns_max = interrupted ? 1000 * kTurnsMax : kTurnsMax;
   GridParams grid;
   grid.grid = launch.grid;
   grid.block = launch.block;
   grid.dynamic_shared_bytes = launch.dynamic_shared_bytes;
   grid.params = static_cast<const uint8_t*>(launch.params);
-  BlockRunner runner;
+  BlockRunner runner(interrupted ? &kAlways : nullptr);
   for (uint32_t i = 0; i < launch.grid.x * launch.grid.y * launch.grid.z; ++i) {
     const Dim3 index{i % launch.grid.x, i / launch.grid.x % launch.grid.y,
                      i / launch.grid.x / launch.grid.y};
     BlockStep step = BlockStep::kYielded;
     if (!runner.begin(kernel, grid, index, 0)) return *error = "no block", false;
-    for (int turn = 0; turn < kTurnsMax && step == BlockStep::kYielded; ++turn) step = runner.run();
+    const auto goes_on = [&step] {
+      return step == BlockStep::kYielded || step == BlockStep::kInterrupted;
+    };
+    for (int turn = 0; turn < turns_max && goes_on(); ++turn) step = runner.run();
     if (step == BlockStep::kFinished) continue;
-    *error = step == BlockStep::kYielded ? "never ends" : runner.fault().text;
+    *error = goes_on() ? "never ends" : runner.fault().text;
     return false;
   }
   return true;
@@ -179,7 +187,7 @@ bool TestModule::run_threads(const CompiledKernel& kernel, const Launch& launch,
           result = kernel.entry(&threads.contexts[t]);
           progress = true;
         }
-        if (result < 0 || result == kWarpStopped) return *error = "fault", false;
+        if (result < 0) return *error = "fault", false;
         unfinished = unfinished || result != kWarpFinished;
       }
       if (!progress) threads.open_barriers();

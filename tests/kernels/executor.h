@@ -13,9 +13,10 @@
 
 namespace vgpu::softgpu {
 
-// kWarp: as the device runs blocks. kOne: every thread is compiled and run for itself, with
-// barriers between turns of all threads; operations across the warp have no meaning there.
-enum class Lanes { kWarp, kOne };
+// kWarp: as the device runs blocks. kInterrupted: the same, and every turn of a loop ends the
+// block's turn. kOne: every thread is compiled and run for itself, with barriers between turns of
+// all threads; operations across the warp have no meaning there.
+enum class Lanes { kWarp, kInterrupted, kOne };
 
 struct Launch {
   Dim3 grid, block;
@@ -35,7 +36,8 @@ class TestModule {
 
  private:
   void place_globals();
-  bool run_warps(const CompiledKernel& kernel, const Launch& launch, std::string* error);
+  bool run_warps(const CompiledKernel& kernel, Lanes lanes, const Launch& launch,
+                 std::string* error);
   bool run_threads(const CompiledKernel& kernel, const Launch& launch, std::string* error);
 
   std::shared_ptr<const Program> program_;

@@ -93,6 +93,10 @@ TEST_P(KernelFiles, GiveWhatTheySay) {
     SCOPED_TRACE("by warps of 32 lanes");
     run_and_compare(file, Lanes::kWarp);
   }
+  {
+    SCOPED_TRACE("interrupted in every turn of a loop");
+    run_and_compare(file, Lanes::kInterrupted);
+  }
   if (file.whole_warps || HasFatalFailure()) return;
   SCOPED_TRACE("thread by thread");
   run_and_compare(file, Lanes::kOne);
