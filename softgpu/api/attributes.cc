@@ -126,6 +126,8 @@ int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute) {
       return limits.minor;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return pci_bus_of(config.identity);
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+      return config.limits.major >= 9 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       return config.virtual_memory ? 1 : 0;

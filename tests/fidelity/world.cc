@@ -171,6 +171,7 @@ std::span<const Family> families() {
       {"ipc", kIpcRows},
       {"link", kLinkRows},
       {"peer", kPeerRows},
+      {"tensor", kTensorRows},
   };
   return kAll;
 }
