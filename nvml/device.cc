@@ -295,6 +295,16 @@ nvmlReturn_t nvmlDeviceOnSameBoard(const Call&, nvmlDevice_t first, nvmlDevice_t
   return put(first == second ? 1 : 0, same);
 }
 
+// A device reaches its own memory. How two devices of the host are joined is not the guest's to
+// know: CUDA says whether its contexts may reach each other.
+nvmlReturn_t nvmlDeviceGetP2PStatus(const Call&, nvmlDevice_t first, nvmlDevice_t second,
+                                    nvmlGpuP2PCapsIndex_t what, nvmlGpuP2PStatus_t* status) {
+  if (what < NVML_P2P_CAPS_INDEX_READ || what >= NVML_P2P_CAPS_INDEX_UNKNOWN)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  const bool itself = first == second && what != NVML_P2P_CAPS_INDEX_NVLINK;
+  return put(itself ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_UNKNOWN, status);
+}
+
 nvmlReturn_t nvmlDeviceGetMultiGpuBoard(const Call&, nvmlDevice_t, unsigned int* multiple) {
   return put(0U, multiple);
 }

@@ -2,16 +2,18 @@
 # Runs one application on a back end; in a guest its output must equal the direct run's.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: run_app.py --build BUILD [--copies N] [--seconds N] [--any-order]
-       (direct|shm|fabric|cuda) APP [ARG…]
+       [--nvml] (direct|shm|guest|fabric|cuda) APP [ARG…]
 
 direct  preloads the software GPU itself.
 shm     starts a vgpud of its own on the software GPU, runs the application through `vgpu run`,
         and once more directly; both outputs must be equal, byte for byte.
-fabric  the same as a guest on another host: over the loopback network, by a gate without keys.
+guest   the same without the direct run.
+fabric  the same as shm, a guest on another host: over the loopback network, by a gate without keys.
 cuda    runs it on the machine's own driver.
 With --copies so many run at once, in guests of one server; each must print the same. With
 --any-order the lines may come in another order. What it says on stderr must be equal, too.
-A run that takes longer than --seconds (170) has hung.
+With --nvml a program that runs directly finds our management library, which asks a server
+that is started for that. A run that takes longer than --seconds (170) has hung.
 """
 import argparse
 import concurrent.futures
@@ -27,7 +29,7 @@ import time
 RUN_SECONDS_MAX = 170  # unless the command line says otherwise
 START_SECONDS_MAX = 20
 STOP_SECONDS_MAX = 10
-SETTINGS = {"seconds": RUN_SECONDS_MAX}
+SETTINGS = {"seconds": RUN_SECONDS_MAX, "nvml": False}
 
 
 def toolkit_libraries(build):
@@ -66,6 +68,11 @@ def run_direct(build, command):
     library = build / "lib/softgpu/libcuda.so.1"
     if not library.exists():
         sys.exit(f"{library} is not built")
+    if SETTINGS["nvml"]:
+        with Server(build) as server:
+            libraries = [str(library.parent), str(build / "lib/guest")]
+            return run(command, environment(build, LD_PRELOAD=str(library), libraries=libraries,
+                                            VGPU_SERVER=server.address))
     return run(command,
                environment(build, LD_PRELOAD=str(library), libraries=[str(library.parent)]))
 
@@ -188,11 +195,12 @@ def main():
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--any-order", action="store_true")
     parser.add_argument("--seconds", type=int, default=RUN_SECONDS_MAX)
-    parser.add_argument("backend", choices=["direct", "shm", "fabric", "cuda"])
+    parser.add_argument("--nvml", action="store_true")
+    parser.add_argument("backend", choices=["direct", "shm", "guest", "fabric", "cuda"])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     build, command = arguments.build.resolve(), arguments.command
-    SETTINGS["seconds"] = arguments.seconds
+    SETTINGS.update(seconds=arguments.seconds, nvml=arguments.nvml)
     if arguments.backend == "cuda":
         code, out, errors = run(command, environment(build))
     elif arguments.backend == "direct":
