@@ -22,7 +22,6 @@ namespace {
 constexpr CUdevice_attribute kNotServed[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-    CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
@@ -58,6 +57,7 @@ constexpr CUdevice_attribute kNotRemote[] = {
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
 };
@@ -135,6 +135,7 @@ CUresult Device::open() {
 
 void Device::close() {
   std::lock_guard lock(mutex_);
+  std::lock_guard life(lives_);
   if (primary_.exchange(nullptr) != nullptr && driver_->cuDevicePrimaryCtxRelease_v2 != nullptr)
     (void)driver_->cuDevicePrimaryCtxRelease_v2(number_);
 }
@@ -328,6 +329,8 @@ protocol::DeviceSnapshot Device::snapshot() const {
   snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = virtual_memory_;
   snapshot.attributes[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED] =
       shares_memory_;
+  snapshot.attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] =
+      shares_memory_ ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
   snapshot.attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] =
       shares_memory_ && driver_->cuStreamWaitValue32_v2 != nullptr;
   for (int i = 0; i < CU_LIMIT_MAX; ++i) {
@@ -361,6 +364,11 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
     }
   }
   devices->choose_range(hello, &reply);
+  // Blocks of pools are shared piece by piece, which lent slabs have none of.
+  if (reply.allocator != protocol::AllocatorMode::kReserved) {
+    for (protocol::DeviceSnapshot& device : reply.devices)
+      device.attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] = 0;
+  }
   return reply;
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Device {
   CUdevice number() const { return number_; }  // the driver's
   // Null until it is open. acquire: partner is open().
   CUcontext primary() const { return primary_.load(std::memory_order_acquire); }
+  // Held while work is given to its primary context by who has no other hold on it: close() waits.
+  std::shared_mutex& lives() const { return lives_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
   const std::string& name() const { return name_; }
   DeviceIdentity identity() const;
@@ -59,6 +62,7 @@ class Device {
   const DriverTable* const driver_;
   const CUdevice number_;
   std::mutex mutex_;  // guards opening
+  mutable std::shared_mutex lives_;
   std::atomic<CUcontext> primary_{nullptr};
   uint64_t memory_bytes_ = 0;
   std::string name_;

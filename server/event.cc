@@ -132,7 +132,10 @@ bool handle_ContextRecordEvent(Session& session, const wire::ContextRecordEventA
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   if (entry == nullptr || entry->event->context != session.bound())
     return session.malformed(record, "unknown event");
-  return session.forgotten(record, record_behind_all(session, entry));
+  const CUresult result = record_behind_all(session, entry);
+  if (result == CUDA_SUCCESS && entry->event->peer != nullptr)
+    announce(session, entry->event, session.bound()->gathering.get());
+  return session.complete(record, result, nullptr, 0);
 }
 
 bool handle_ContextWaitEvent(Session& session, const wire::ContextWaitEventArgs& args,
@@ -149,9 +152,11 @@ bool handle_ContextWaitEvent(Session& session, const wire::ContextWaitEventArgs&
   for (Stream* stream : streams) {
     if (result != CUDA_SUCCESS) break;
     const Event& event = *entry->event;
-    result = wait_in(session, stream, event.handle, entry->event, event.recorded);
+    result = event.peer != nullptr
+                 ? wait_for_peer(session, stream, event.peer, record.op())
+                 : wait_in(session, stream, event.handle, entry->event, event.recorded);
   }
-  return session.forgotten(record, result);
+  return session.complete(record, result, nullptr, 0);
 }
 
 CUresult Session::catch_up(Stream* fresh) {

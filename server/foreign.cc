@@ -8,13 +8,14 @@ WorkPlace::WorkPlace(const Session& session, const Stream& stream, int device) {
   if (device < 0 || static_cast<uint32_t>(device) == stream.context->device) return;
   const Device* owner = session.find_device(static_cast<uint32_t>(device));
   here_ = stream.context->handle;
-  there_ = owner == nullptr ? nullptr : owner->primary();
+  owner_ = owner;
 }
 
-CUresult WorkPlace::begin(const DriverTable& driver, CUstream stream, Detour* detour) const {
+CUresult WorkPlace::begin(const DriverTable& driver, CUcontext there, CUstream stream,
+                          Detour* detour) {
   CUresult result = driver.cuEventCreate(&detour->before, CU_EVENT_DISABLE_TIMING);
   if (result == CUDA_SUCCESS) result = driver.cuEventRecord(detour->before, stream);
-  if (result == CUDA_SUCCESS) result = driver.cuCtxSetCurrent(there_);
+  if (result == CUDA_SUCCESS) result = driver.cuCtxSetCurrent(there);
   if (result == CUDA_SUCCESS)
     result = driver.cuStreamCreateWithPriority(&detour->stream, CU_STREAM_NON_BLOCKING, 0);
   if (result == CUDA_SUCCESS) result = driver.cuStreamWaitEvent(detour->stream, detour->before, 0);

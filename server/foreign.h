@@ -4,6 +4,8 @@
 #ifndef VGPU_SERVER_FOREIGN_H_
 #define VGPU_SERVER_FOREIGN_H_
 
+#include <shared_mutex>
+
 #include "server/session.h"
 
 namespace vgpu::server {
@@ -18,10 +20,14 @@ class WorkPlace {
   // call(stream): what the driver is to do. The context of `stream` is current, before and after.
   template <typename Call>
   CUresult run(const DriverTable& driver, CUstream stream, Call call) const {
-    if (there_ == nullptr) [[likely]]
+    if (owner_ == nullptr) [[likely]]
       return call(stream);
+    const std::shared_lock life(owner_->lives());
+    const CUcontext there = owner_->primary();
+    if (there == nullptr)
+      return call(stream);  // closed meanwhile: nobody has access there any more
     Detour detour;
-    CUresult result = begin(driver, stream, &detour);
+    CUresult result = begin(driver, there, stream, &detour);
     if (result == CUDA_SUCCESS) result = call(detour.stream);
     return end(driver, stream, &detour, result);
   }
@@ -31,12 +37,22 @@ class WorkPlace {
     CUstream stream = nullptr;
     CUevent before = nullptr, after = nullptr;
   };
-  CUresult begin(const DriverTable& driver, CUstream stream, Detour* detour) const;
+  static CUresult begin(const DriverTable& driver, CUcontext there, CUstream stream,
+                        Detour* detour);
   CUresult end(const DriverTable& driver, CUstream stream, Detour* detour, CUresult result) const;
 
   CUcontext here_ = nullptr;
-  CUcontext there_ = nullptr;  // null: the memory is on the stream's own device
+  const Device* owner_ = nullptr;  // null: the memory is on the stream's own device
 };
+
+// Calls copy(context of `to`, context of `from`) while neither is closed; both null when one is.
+template <typename Copy>
+CUresult between(const Device& to, const Device& from, Copy copy) {
+  const std::shared_lock first(to.lives());
+  const std::shared_lock second(from.lives());
+  const CUcontext there = to.primary(), here = from.primary();
+  return there == nullptr || here == nullptr ? copy(nullptr, nullptr) : copy(there, here);
+}
 
 }  // namespace vgpu::server
 

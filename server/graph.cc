@@ -4,6 +4,7 @@
 
 #include "op.h"
 #include "protocol/wire/graph_nodes.h"
+#include "server/peer_event.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -41,9 +42,12 @@ CUresult wait_for_records(Session& session, Stream* stream, const Record& record
                           const Graph& graph) {
   CUresult result = CUDA_SUCCESS;
   for (const GraphNode& node : graph.nodes) {
-    if (node.op != static_cast<uint16_t>(Op::kStreamWaitEvent) || node.event->recorded.passed())
-      continue;
-    if (result == CUDA_SUCCESS) {
+    if (node.op != static_cast<uint16_t>(Op::kStreamWaitEvent)) continue;
+    // What another process has recorded is waited for ahead of the whole graph: the number to wait
+    // for is another in each launch.
+    if (result == CUDA_SUCCESS && node.event->peer != nullptr)
+      result = wait_for_peer(session, stream, node.event->peer, record.op());
+    if (result == CUDA_SUCCESS && !node.event->recorded.passed()) {
       result =
           session.issue(stream, record.op(),
                         [](const DriverTable&, CUstream, const std::byte*) { return CUDA_SUCCESS; },
@@ -182,7 +186,7 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
   session.figures().kernels(kernels);
   CUresult waits = wait_for_records(session, stream, record, *graph);
   if (waits == CUDA_SUCCESS) waits = wait_for_earlier(session, stream, record, graph);
-  if (waits != CUDA_SUCCESS) return session.forgotten(record, waits);
+  if (waits != CUDA_SUCCESS) return session.complete(record, waits, nullptr, 0);
   LanePoint place;
   const bool goes_on = session.submit(
       stream, record,
@@ -198,8 +202,10 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
     if (node.op != static_cast<uint16_t>(Op::kEventRecord)) continue;
     node.event->recorded = place;
     ++node.event->records;
+    if (goes_on && node.event->peer != nullptr) announce(session, node.event, nullptr);
   }
-  return goes_on;
+  // Asked for where other processes look at the events.
+  return goes_on && session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
 bool handle_GraphDestroy(Session& session, const wire::GraphDestroyArgs& args,

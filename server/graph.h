@@ -61,8 +61,16 @@ struct GraphSource {
   const DriverTable* const driver;
   Context* const context;
   CUgraph graph = nullptr;
-  std::unordered_set<uint64_t> handles;  // the consumer's
-  std::mutex building;                   // helpers make one at a time of it
+  std::mutex building;  // helpers make one at a time of it
+  // Whether the guest may have one more handle; counts it.
+  bool take_place();
+  void add(uint64_t handle);
+  bool has(uint64_t handle) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<uint64_t> handles_;
+  size_t places_ = 0;
 };
 
 struct GraphSourceEntry {

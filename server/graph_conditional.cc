@@ -17,8 +17,7 @@ NodesResult read_conditional(std::span<const std::byte> bytes, const GraphSource
   bytes = bytes.subspan(sizeof(named));
   if (named.bodies == 0 || named.bodies > protocol::kGraphNodesMax ||
       bytes.size() != size_t{named.bodies} * sizeof(uint32_t) ||
-      named.type > CU_GRAPH_COND_TYPE_SWITCH || source == nullptr ||
-      source->handles.count(named.handle) == 0) {
+      named.type > CU_GRAPH_COND_TYPE_SWITCH || source == nullptr || !source->has(named.handle)) {
     return NodesResult::kMalformed;
   }
   node->body_nodes.resize(named.bodies);
@@ -77,20 +76,43 @@ bool handle_GraphConditional(Session& session, const wire::GraphConditionalArgs&
         args.source, std::make_unique<GraphSourceEntry>(GraphSourceEntry{std::move(made)}));
     if (entry == nullptr) return session.malformed(record, "source id");
   }
-  GraphSource& source = *entry->source;
-  if (source.context != session.bound()) return session.malformed(record, "source of another");
-  if (source.handles.size() >= protocol::kGraphConditionalsMax)
-    return session.malformed(record, "too many handles");
-  CUgraphConditionalHandle handle = 0;
-  const CUresult result = [&] {
-    const std::lock_guard alone(source.building);
-    return driver.cuGraphConditionalHandleCreate(&handle, source.graph, source.context->handle,
-                                                 args.value, args.flags);
-  }();
-  if (result == CUDA_SUCCESS) source.handles.insert(handle);
-  wire::GraphConditionalReply reply;
-  reply.handle = handle;
-  return session.complete(record, result, &reply, sizeof(reply));
+  if (entry->source->context != session.bound())
+    return session.malformed(record, "source of another");
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  if (!entry->source->take_place()) return session.malformed(record, "too many handles");
+  // A helper may be making a graph of it, which takes as long as the driver likes.
+  session.pool().post([&session, source = entry->source, args, reply = record.reply()] {
+    CUgraphConditionalHandle handle = 0;
+    CUresult result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const Rundown::Use use(&source->context->use); use) {
+      const std::lock_guard alone(source->building);
+      (void)session.driver().cuCtxSetCurrent(source->context->handle);
+      result = session.noted(
+          session.driver().cuGraphConditionalHandleCreate(
+              &handle, source->graph, source->context->handle, args.value, args.flags),
+          source->context);
+    }
+    if (result == CUDA_SUCCESS) source->add(handle);
+    wire::GraphConditionalReply answer;
+    answer.handle = handle;
+    session.channel().replies().complete_with(reply, result, answer);
+  });
+  return true;
+}
+
+bool GraphSource::take_place() {
+  const std::lock_guard lock(mutex_);
+  return places_ < protocol::kGraphConditionalsMax && ++places_ != 0;
+}
+
+void GraphSource::add(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  handles_.insert(handle);
+}
+
+bool GraphSource::has(uint64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  return handles_.count(handle) != 0;
 }
 
 bool handle_GraphForget(Session& session, const wire::GraphForgetArgs& args, const Record& record) {

@@ -10,8 +10,9 @@ bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Rec
   if (!session.config().shares_memory)
     return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
   const int device = session.memory().device_of_linear(args.address, args.bytes);
-  if (device < 0 || args.offset > args.bytes || args.size > args.bytes - args.offset ||
-      args.size == 0) {
+  // Another thread of the guest may have freed it meanwhile.
+  if (device < 0) return session.complete(record, CUDA_ERROR_INVALID_VALUE, nullptr, 0);
+  if (args.offset > args.bytes || args.size > args.bytes - args.offset || args.size == 0) {
     return session.malformed(record, "memory that is not the guest's to share");
   }
   auto share = std::make_shared<Share>(&session.driver());
@@ -39,6 +40,25 @@ bool handle_MemShare(Session& session, const wire::MemShareArgs& args, const Rec
                           sizeof(reply));
 }
 
+// A pool is a name only: its blocks are shared one by one.
+bool handle_PoolShare(Session& session, const wire::PoolShareArgs& args, const Record& record) {
+  if (!session.config().shares_memory)
+    return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  if (session.memory().on(args.device) == nullptr)
+    return session.malformed(record, "no such device");
+  auto share = std::make_shared<Share>(&session.driver());
+  share->info.kind = ShareKind::kPool;
+  share->info.device = session.config().devices->at(args.device)->identity().uuid;
+  const ShareName name = session.shares().add(session.config().number, std::move(share));
+  wire::PoolShareReply reply;
+  reply.session = name.session;
+  reply.secret_low = name.secret_low;
+  reply.secret_high = name.secret_high;
+  const bool named = name != ShareName();
+  return session.complete(record, named ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, &reply,
+                          sizeof(reply));
+}
+
 bool handle_MemUnshare(Session& session, const wire::MemUnshareArgs& args, const Record& record) {
   session.shares().remove({session.config().number, args.secret_low, args.secret_high});
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
@@ -56,21 +76,15 @@ static CUresult give_access(Session& session, uint64_t address, uint64_t bytes, 
   return session.driver().cuMemSetAccess(address, bytes, access, owner == user ? 1 : 2);
 }
 
-// Piece by piece; with the last one's mapping nothing but the addresses is left.
+// Piece by piece; the mappings keep the memory.
 static CUresult map_pieces(Session& session, const Fetched& fetched, uint64_t address,
                            uint32_t owner, uint32_t user) {
   const DriverTable& driver = session.driver();
   const uint64_t piece = fetched.info.bytes / fetched.info.files;
   uint64_t done = 0;
   CUresult result = CUDA_SUCCESS;
-  for (const UniqueFd& file : fetched.files) {
-    CUmemGenericAllocationHandle handle = 0;
-    result = driver.cuMemImportFromShareableHandle(
-        &handle, reinterpret_cast<void*>(static_cast<intptr_t>(file.get())),
-        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    if (result != CUDA_SUCCESS) break;
+  for (const CUmemGenericAllocationHandle handle : fetched.handles) {
     result = driver.cuMemMap(address + done, piece, 0, handle, 0);
-    (void)driver.cuMemRelease(handle);  // the mapping keeps the memory
     if (result != CUDA_SUCCESS) break;
     done += piece;
   }

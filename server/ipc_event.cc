@@ -6,11 +6,7 @@
 #include "server_handlers.h"
 
 namespace vgpu::server {
-namespace {
 
-// Tells all participants when what the event stands for now is past: its record, which is the
-// newest work of `stream`, or an earlier one of nobody knows which stream (null). Records of one
-// stream are past one after the other, so one thread waits for them.
 void announce(Session& session, const std::shared_ptr<Event>& event, Stream* stream) {
   std::shared_ptr<Strand> strand = stream == nullptr ? nullptr : stream->announcements;
   if (strand == nullptr) strand = std::make_shared<Strand>(&session.announcers());
@@ -25,6 +21,8 @@ void announce(Session& session, const std::shared_ptr<Event>& event, Stream* str
     event->peer->page()->finish(number);
   });
 }
+
+namespace {
 
 // The driver may wait for the device when it loses a page, and needs a context.
 PeerEvent::Disposer disposer(Session& session) {
@@ -78,12 +76,12 @@ bool handle_EventShare(Session& session, const wire::EventShareArgs& args, const
 
 bool handle_EventOpen(Session& session, const wire::EventOpenArgs& args, const Record& record) {
   const std::shared_ptr<Fetched> fetched = session.fetched().find(args.number);
-  if (fetched == nullptr || fetched->info.kind != ShareKind::kEvent || fetched->files.size() != 1)
+  if (fetched == nullptr || fetched->info.kind != ShareKind::kEvent || !fetched->page.valid())
     return session.malformed(record, "nothing fetched that is an event");
   if (session.bound() == nullptr) return session.malformed(record, "no context is bound");
   session.fetched().drop(args.number);
   Result<std::shared_ptr<PeerEvent>> opened =
-      PeerEvent::open(&session.driver(), disposer(session), std::move(fetched->files[0]),
+      PeerEvent::open(&session.driver(), disposer(session), std::move(fetched->page),
                       std::move(fetched->link), fetched->info.participant);
   if (!opened.ok()) return session.complete(record, CUDA_ERROR_INVALID_VALUE, nullptr, 0);
   CUevent handle = nullptr;
@@ -114,7 +112,24 @@ bool handle_PeerEventRecord(Session& session, const wire::PeerEventRecordArgs& a
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
 }
 
-// The stream waits for the record that is the newest now, whoever made it.
+CUresult wait_for_peer(Session& session, Stream* stream, const std::shared_ptr<PeerEvent>& peer,
+                       uint16_t op) {
+  const uint32_t number = peer->page()->newest();
+  if (peer->page()->passed(number)) return CUDA_SUCCESS;
+  if (peer->word() == 0) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult result = session.issue(
+      stream, op, [peer, number](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return driver.cuStreamWaitValue32_v2(handle, peer->word(), number,
+                                             CU_STREAM_WAIT_VALUE_GEQ);
+      });
+  // The page stays until the device has looked at it for the last time, whatever the guest
+  // destroys.
+  MarkRef behind;
+  if (result == CUDA_SUCCESS && session.mark(stream, &behind) == CUDA_SUCCESS)
+    session.let_go({std::move(behind)}, peer);
+  return result;
+}
+
 bool handle_PeerEventWait(Session& session, const wire::PeerEventWaitArgs& args,
                           const Record& record) {
   Stream* stream = session.find_stream(args.stream);
@@ -122,22 +137,8 @@ bool handle_PeerEventWait(Session& session, const wire::PeerEventWaitArgs& args,
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (entry == nullptr || entry->event->peer == nullptr)
     return session.malformed(record, "no shared event");
-  const std::shared_ptr<PeerEvent>& peer = entry->event->peer;
-  const uint32_t number = peer->page()->newest();
-  if (peer->page()->passed(number)) return session.complete(record, CUDA_SUCCESS, nullptr, 0);
-  if (peer->word() == 0) return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
-  const CUresult result =
-      session.issue(stream, record.op(),
-                    [peer, number](const DriverTable& driver, CUstream handle, const std::byte*) {
-                      return driver.cuStreamWaitValue32_v2(handle, peer->word(), number,
-                                                           CU_STREAM_WAIT_VALUE_GEQ);
-                    });
-  // The page stays until the device has looked at it for the last time, whatever the guest
-  // destroys.
-  MarkRef behind;
-  if (result == CUDA_SUCCESS && session.mark(stream, &behind) == CUDA_SUCCESS)
-    session.let_go({std::move(behind)}, peer);
-  return session.complete(record, result, nullptr, 0);
+  return session.complete(record, wait_for_peer(session, stream, entry->event->peer, record.op()),
+                          nullptr, 0);
 }
 
 bool query_peer(Session& session, const Event& event, const Record& record) {

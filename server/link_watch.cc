@@ -28,7 +28,8 @@ void LinkWatch::add(UniqueFd descriptor, std::function<void()> gone) {
 void LinkWatch::insert(int descriptor, Link link) {
   std::lock_guard lock(mutex_);
   links_[descriptor] = std::move(link);
-  if (!wake_.valid()) {
+  if (!running_) {
+    running_ = true;
     wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     std::thread([this] { run(); }).detach();
   }
@@ -58,7 +59,9 @@ void LinkWatch::run() {
       watched.assign(1, {wake_.get(), POLLIN, 0});
       for (const auto& [descriptor, link] : links_) watched.push_back({descriptor, POLLRDHUP, 0});
     }
-    if (::poll(watched.data(), watched.size(), -1) <= 0) continue;
+    // Without anything to be woken by, it looks for new connections itself.
+    constexpr int kLookMs = 100;
+    if (::poll(watched.data(), watched.size(), wake_.valid() ? -1 : kLookMs) <= 0) continue;
     uint64_t count = 0;
     if (watched[0].revents != 0 && ::read(wake_.get(), &count, sizeof(count)) < 0) continue;
     std::lock_guard lock(mutex_);

@@ -32,7 +32,8 @@ class LinkWatch {
 
   std::mutex mutex_;
   std::map<int, Link> links_;
-  UniqueFd wake_;
+  UniqueFd wake_;  // invalid when the system gives none
+  bool running_ = false;
 };
 
 // The process' one.

@@ -31,12 +31,16 @@ bool copy_between(Session& session, Stream* stream, const wire::CopyDeviceArgs& 
                   const Record& record, const Device& to, const Device& from) {
   if (session.driver().cuMemcpyPeerAsync == nullptr)
     return session.refuse(record, "cuMemcpyPeerAsync");
-  return session.submit(stream, record,
-                        [args, to = to.primary(), from = from.primary()](
-                            const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return driver.cuMemcpyPeerAsync(args.destination, to, args.source, from,
-                                                          args.bytes, handle);
-                        });
+  return session.submit(
+      stream, record,
+      [args, &to, &from](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return between(to, from, [&](CUcontext there, CUcontext here) {
+          return there == nullptr ? driver.cuMemcpyDtoDAsync_v2(args.destination, args.source,
+                                                                args.bytes, handle)
+                                  : driver.cuMemcpyPeerAsync(args.destination, there, args.source,
+                                                             here, args.bytes, handle);
+        });
+      });
 }
 
 }  // namespace

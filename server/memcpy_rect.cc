@@ -138,11 +138,15 @@ bool copy_between(Session& session, Stream* stream, const Record& record, const 
   const Device* from = session.find_device(static_cast<uint32_t>(devices.from));
   if (session.driver().cuMemcpy3DPeerAsync == nullptr || to == nullptr || from == nullptr)
     return session.refuse(record, "cuMemcpy3DPeerAsync");
-  const CUDA_MEMCPY3D_PEER peer = with_contexts(copy, to->primary(), from->primary());
-  return session.submit(stream, record,
-                        [peer](const DriverTable& driver, CUstream handle, const std::byte*) {
-                          return driver.cuMemcpy3DPeerAsync(&peer, handle);
-                        });
+  return session.submit(
+      stream, record,
+      [copy, to, from](const DriverTable& driver, CUstream handle, const std::byte*) {
+        return between(*to, *from, [&](CUcontext there, CUcontext here) {
+          if (there == nullptr) return driver.cuMemcpy3DAsync_v2(&copy, handle);
+          const CUDA_MEMCPY3D_PEER peer = with_contexts(copy, there, here);
+          return driver.cuMemcpy3DPeerAsync(&peer, handle);
+        });
+      });
 }
 
 CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,

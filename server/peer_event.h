@@ -58,6 +58,14 @@ class PeerEvent {
 class Session;
 class Record;
 struct Event;
+struct Stream;
+// Tells all participants when what the event stands for now is past: its record, which is the
+// newest work of `stream`, or one elsewhere (null). Records of one stream are past one after the
+// other, so one thread waits for them.
+void announce(Session& session, const std::shared_ptr<Event>& event, Stream* stream);
+// The stream waits for the record that is the newest now, whoever made it.
+CUresult wait_for_peer(Session& session, Stream* stream, const std::shared_ptr<PeerEvent>& peer,
+                       uint16_t op);
 // Answers of a shared event (ipc_event.cc); whether the session goes on.
 bool query_peer(Session& session, const Event& event, const Record& record);
 bool synchronize_peer(Session& session, const std::shared_ptr<Event>& event, const Record& record);

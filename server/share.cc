@@ -15,6 +15,7 @@ Status admit(Session& session, Fetched* fetched) {
   if (fetched->info.kind == ShareKind::kEvent) return ok_status();
   const int device = session.config().devices->find(fetched->info.device);
   if (device < 0) return Status(StatusCode::kUnavailable, "of a device that the guest has not");
+  if (fetched->info.kind == ShareKind::kPool) return ok_status();
   auto charge =
       session.memory().on(static_cast<uint32_t>(device))->charge_shared(fetched->info.bytes);
   if (charge == nullptr) return Status(StatusCode::kResourceExhausted, "more than the quota");
@@ -27,14 +28,15 @@ Result<Fetched> fetch(Session& session, const ShareName& name, ShareInfo* info) 
   if (name.session == session.config().number) {
     const std::shared_ptr<const Share> share = session.shares().find(name);
     if (share == nullptr) return Status(StatusCode::kNotFound, "nothing of that name");
-    *info = share->info;
-    return fetch_here(*share);
+    Result<Fetched> own = fetch_here(*share);
+    if (own.ok()) *info = own->info;
+    return own;
   }
   Peers* peers = session.config().peers;
   if (peers == nullptr) return Status(StatusCode::kNotFound, "no other sessions");
   Result<UniqueFd> peer = peers->reach(name);
   if (!peer.ok()) return peer.status();
-  Result<Fetched> fetched = receive_share(peer->get(), [&](Fetched* arriving) {
+  Result<Fetched> fetched = receive_share(peer->get(), session.driver(), [&](Fetched* arriving) {
     *info = arriving->info;
     return admit(session, arriving);
   });
@@ -94,7 +96,7 @@ bool handle_ShareFetch(Session& session, const wire::ShareFetchArgs& args, const
     if (!fetched.ok()) {
       log(Level::kDebug, "what another session shares cannot be had: %s",
           fetched.status().to_string().c_str());
-      if (info.bytes != 0 && device < 0) result = CUDA_ERROR_INVALID_DEVICE;
+      if (info.magic != 0 && device < 0) result = CUDA_ERROR_INVALID_DEVICE;
     } else if (!session.fetched().add(args.number,
                                       std::make_shared<Fetched>(std::move(*fetched)))) {
       result = CUDA_ERROR_OUT_OF_MEMORY;

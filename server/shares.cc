@@ -32,6 +32,18 @@ Result<UniqueFd> export_file(const Share& share, CUmemGenericAllocationHandle ha
   return UniqueFd(file);
 }
 
+Status import_file(UniqueFd file, Fetched* fetched) {
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = fetched->driver->cuMemImportFromShareableHandle(
+      &handle, reinterpret_cast<void*>(static_cast<intptr_t>(file.get())),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (result == CUDA_SUCCESS) fetched->handles.push_back(handle);
+  if (result == CUDA_SUCCESS) return ok_status();
+  return Status(result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kResourceExhausted
+                                                   : StatusCode::kUnavailable,
+                "the driver does not import the memory");
+}
+
 ShareInfo info_of(const Share& share) {
   ShareInfo info = share.info;
   info.magic = kShareMagic;
@@ -43,16 +55,22 @@ ShareInfo info_of(const Share& share) {
 Status check(const ShareInfo& info) {
   const bool event = info.kind == ShareKind::kEvent;
   const bool memory = info.kind == ShareKind::kMemory || info.kind == ShareKind::kPhysical;
-  const bool fits = event ? info.files == 1 && info.bytes == 0
-                          : memory && info.files >= 1 && info.files <= kShareFilesMax &&
-                                info.bytes != 0 && info.bytes % info.files == 0 &&
-                                info.offset <= info.bytes && info.size <= info.bytes - info.offset;
+  const bool fits = info.kind == ShareKind::kPool ? info.files == 0 && info.bytes == 0
+                    : event
+                        ? info.files == 1 && info.bytes == 0
+                        : memory && info.files >= 1 && info.files <= kShareFilesMax &&
+                              info.bytes != 0 && info.bytes % info.files == 0 &&
+                              info.offset <= info.bytes && info.size <= info.bytes - info.offset;
   return info.magic == kShareMagic && fits
              ? ok_status()
              : Status(StatusCode::kMalformed, "description of memory");
 }
 
 }  // namespace
+
+Fetched::~Fetched() {
+  for (const CUmemGenericAllocationHandle handle : handles) (void)driver->cuMemRelease(handle);
+}
 
 Share::~Share() {
   for (const CUmemGenericAllocationHandle handle : handles) (void)driver->cuMemRelease(handle);
@@ -91,13 +109,13 @@ std::shared_ptr<const Share> Shares::find(const ShareName& name) const {
 Result<Fetched> fetch_here(const Share& share) {
   // As natively, an event is not opened where it was made.
   if (share.event != nullptr) return Status(StatusCode::kNotFound, "an event of this session");
-  Fetched fetched;
+  Fetched fetched(share.driver);
   fetched.info = info_of(share);
   fetched.charges = share.charges;
   for (const CUmemGenericAllocationHandle handle : share.handles) {
     Result<UniqueFd> file = export_file(share, handle);
     if (!file.ok()) return file.status();
-    fetched.files.push_back(std::move(file).value());
+    VGPU_RETURN_IF_ERROR(import_file(std::move(file).value(), &fetched));
   }
   return fetched;
 }
@@ -127,8 +145,8 @@ Status send_share(int socket, const Share& share, uint32_t participant) {
   return ok_status();
 }
 
-Result<Fetched> receive_share(int socket, const Admit& admit) {
-  Fetched fetched;
+Result<Fetched> receive_share(int socket, const DriverTable& driver, const Admit& admit) {
+  Fetched fetched(&driver);
   Result<protocol::ControlFrame> first = protocol::receive_frame(socket, kShareTimeoutMs);
   if (!first.ok()) return first.status();
   if (first->bytes.size() != sizeof(fetched.info))
@@ -136,14 +154,18 @@ Result<Fetched> receive_share(int socket, const Admit& admit) {
   std::memcpy(&fetched.info, first->bytes.data(), sizeof(fetched.info));
   VGPU_RETURN_IF_ERROR(check(fetched.info));
   VGPU_RETURN_IF_ERROR(admit(&fetched));
-  while (fetched.files.size() < fetched.info.files) {
+  for (size_t arrived = 0; arrived < fetched.info.files;) {
     Result<protocol::ControlFrame> frame = protocol::receive_frame(socket, kShareTimeoutMs);
     if (!frame.ok()) return frame.status();
-    if (frame->descriptors.empty() ||
-        frame->descriptors.size() > fetched.info.files - fetched.files.size()) {
+    if (frame->descriptors.empty() || frame->descriptors.size() > fetched.info.files - arrived)
       return Status(StatusCode::kMalformed, "descriptors of memory");
+    arrived += frame->descriptors.size();
+    for (UniqueFd& file : frame->descriptors) {
+      if (fetched.info.kind == ShareKind::kEvent)
+        fetched.page = std::move(file);
+      else
+        VGPU_RETURN_IF_ERROR(import_file(std::move(file), &fetched));
     }
-    for (UniqueFd& file : frame->descriptors) fetched.files.push_back(std::move(file));
   }
   return fetched;
 }

@@ -32,7 +32,7 @@ struct ShareName {
   bool operator==(const ShareName&) const = default;
 };
 
-enum class ShareKind : uint32_t { kPhysical = 1, kMemory = 2, kEvent = 3 };
+enum class ShareKind : uint32_t { kPhysical = 1, kMemory = 2, kEvent = 3, kPool = 4 };
 
 class PeerEvent;
 
@@ -40,7 +40,7 @@ class PeerEvent;
 struct ShareInfo {
   uint64_t magic = 0;
   ShareKind kind = ShareKind::kPhysical;
-  uint32_t files = 0;             // of equal size, side by side
+  uint32_t files = 0;             // of equal size, side by side; kPool: none
   uint64_t bytes = 0;             // of all of them
   uint64_t offset = 0, size = 0;  // kMemory: the allocation within
   uint32_t participant = 0;       // kEvent: who the other side is among those that have it
@@ -63,12 +63,21 @@ struct Share {
   std::shared_ptr<PeerEvent> event;                   // kEvent: its page is the file
 };
 
-// What another session has shared, as it arrived.
+// What another session has shared, as it arrived. A descriptor becomes a handle at once: there may
+// be more of them than a process may have open.
 struct Fetched {
+  explicit Fetched(const DriverTable* table) : driver(table) {}
+  Fetched(Fetched&&) = default;
+  Fetched(const Fetched&) = delete;
+  Fetched& operator=(const Fetched&) = delete;
+  ~Fetched();
+
+  const DriverTable* driver;
   ShareInfo info;
-  std::vector<UniqueFd> files;
-  Charges charges;  // of the memory, whose quota ever that is
-  UniqueFd link;    // kEvent: to the other worker, for as long as both have it
+  std::vector<CUmemGenericAllocationHandle> handles;  // of the memory, one reference each
+  UniqueFd page;                                      // kEvent
+  Charges charges;                                    // of the memory, whose quota ever that is
+  UniqueFd link;  // kEvent: to the other worker, for as long as both have it
 };
 
 // Thread-safe.
@@ -113,7 +122,7 @@ Result<Fetched> fetch_here(const Share& share);
 Status send_share(int socket, const Share& share, uint32_t participant = 0);
 // `admit` is told what it is before any of it arrives.
 using Admit = std::function<Status(Fetched*)>;
-Result<Fetched> receive_share(int socket, const Admit& admit);
+Result<Fetched> receive_share(int socket, const DriverTable& driver, const Admit& admit);
 
 // How a worker reaches those of other sessions. Thread-safe.
 class Peers {

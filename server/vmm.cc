@@ -78,11 +78,15 @@ bool handle_PhysicalMap(Session& session, const wire::PhysicalMapArgs& args, con
   if (physical == nullptr) return session.malformed(record, "unknown physical memory");
   if (!session.memory().claim(args.address, physical->bytes))
     return session.malformed(record, "address range");
-  physical->mappings->fetch_add(1, std::memory_order_relaxed);
-  session.physical().mappings[args.address] = {physical->bytes, physical->mappings, {}};
-  return session.complete(
-      record, session.driver().cuMemMap(args.address, physical->bytes, 0, physical->handle, 0),
-      nullptr, 0);
+  const CUresult result =
+      session.driver().cuMemMap(args.address, physical->bytes, 0, physical->handle, 0);
+  if (result == CUDA_SUCCESS) {
+    physical->mappings->fetch_add(1, std::memory_order_relaxed);
+    session.physical().mappings[args.address] = {physical->bytes, physical->mappings, {}};
+  } else {
+    session.memory().unclaim(args.address, physical->bytes);
+  }
+  return session.complete(record, result, nullptr, 0);
 }
 
 bool handle_PhysicalAccess(Session& session, const wire::PhysicalAccessArgs& args,
@@ -182,7 +186,7 @@ bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& arg
                            const Record& record) {
   const std::shared_ptr<Fetched> fetched = session.fetched().find(args.number);
   if (fetched == nullptr || fetched->info.kind != ShareKind::kPhysical ||
-      fetched->files.size() != 1 || fetched->info.bytes % kHandleBytes != 0) {
+      fetched->handles.size() != 1 || fetched->info.bytes % kHandleBytes != 0) {
     return session.malformed(record, "nothing fetched that is physical memory");
   }
   const int device = session.config().devices->find(fetched->info.device);
@@ -192,12 +196,9 @@ bool handle_PhysicalImport(Session& session, const wire::PhysicalImportArgs& arg
   made->bytes = fetched->info.bytes;
   made->device = static_cast<uint32_t>(device);
   made->shares = true;
-  const CUresult result = session.driver().cuMemImportFromShareableHandle(
-      &made->handle, reinterpret_cast<void*>(static_cast<intptr_t>(fetched->files[0].get())),
-      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  // Without memory for it the guest may make room and try again.
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) session.fetched().drop(args.number);
-  if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
+  made->handle = fetched->handles[0];
+  fetched->handles.clear();
+  session.fetched().drop(args.number);
   return keep(session, record, args.handle, std::move(made));
 }
 

@@ -121,7 +121,7 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   // Whose end may close the device.
-  std::lock_guard life(session->contexts().primary_lives());
+  std::lock_guard life(session->contexts().primary_lives(device));
   if (CUresult r = session->guest_device(device).open(); r != CUDA_SUCCESS) return r;
   Context* context = session->contexts().add_created(device, flags);
   if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -157,7 +157,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard life(session->contexts().primary_lives());
+  std::lock_guard life(session->contexts().primary_lives(device));
   if (context->retains == 0) {
     if (CUresult r = session->guest_device(device).open(); r != CUDA_SUCCESS) return r;
     if (session->name_primary(context) == 0) return session->lost();
@@ -172,7 +172,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Session* session;
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
-  std::lock_guard life(session->contexts().primary_lives());
+  std::lock_guard life(session->contexts().primary_lives(device));
   if (context->retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--context->retains != 0) return CUDA_SUCCESS;
   return reset_primary(*session, context);
@@ -182,7 +182,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   Session* session;
   Context* context;
   if (CUresult r = primary_of(device, &session, &context); r != CUDA_SUCCESS) return r;
-  std::lock_guard life(session->contexts().primary_lives());
+  std::lock_guard life(session->contexts().primary_lives(device));
   if (!context->active.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   context->retains = 0;
   return reset_primary(*session, context);

@@ -80,8 +80,8 @@ class ContextTable {
   // The context ends: so does its access, and others' by way of it.
   void drop_peers(const Context* context);
 
-  // Guards the retains of primary contexts and one life of each against the next.
-  std::mutex& primary_lives() { return primary_lives_; }
+  // Guards the retains of a device's primary context and one life of it against the next.
+  std::mutex& primary_lives(CUdevice device) { return primary_lives_[static_cast<size_t>(device)]; }
 
  private:
   Context* add(CUdevice device, uint32_t slot);
@@ -95,7 +95,7 @@ class ContextTable {
   std::array<std::atomic<uint32_t>, protocol::kDevicesMax> active_on_{};
   std::mutex peers_mutex_;
   std::set<std::pair<const Context*, const Context*>> peers_;
-  std::mutex primary_lives_;
+  std::array<std::mutex, protocol::kDevicesMax> primary_lives_;
 };
 
 // What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when

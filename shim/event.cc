@@ -52,9 +52,7 @@ CUresult look_up(CUcontext handle, CUevent event_handle, Session** session, Cont
   const int32_t sticky = (*session)->channel().semaphores().sticky((*context)->slot);
   if (sticky != 0) return (*session)->show_output(static_cast<CUresult>(sticky));
   *event = {id_of(event_handle), (*session)->events.find(id_of(event_handle))};
-  if (event->event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // What is behind all of a context is no place in a stream that other processes could wait for.
-  return shim::is_interprocess(*event->event) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+  return event->event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 // Whether what the event was last recorded behind is known to be past.
@@ -231,6 +229,8 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = graph::check_context_work(handle, nullptr); r != CUDA_SUCCESS) return r;
   graph::forget_event(event_handle);
+  if (event->shared.load(std::memory_order_relaxed)) [[unlikely]]
+    return shim::record_shared_behind_all(*session, context, event.id, *event.event);
   wire::ContextRecordEventArgs args;
   args.event = event.id;
   std::lock_guard in_order(session->channel().lock());
@@ -249,6 +249,8 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
   if (CUresult r = look_up(handle, event_handle, &session, &context, &event); r != CUDA_SUCCESS)
     return r;
   if (CUresult r = graph::check_context_work(handle, event_handle); r != CUDA_SUCCESS) return r;
+  if (event->shared.load(std::memory_order_relaxed)) [[unlikely]]
+    return shim::wait_everywhere_for_shared(*session, context, event.id);
   wire::ContextWaitEventArgs args;
   args.event = event.id;
   std::lock_guard in_order(session->channel().lock());

@@ -108,9 +108,7 @@ class GraphBackend final : public graph::Backend {
   CUresult check_event(CUevent event) override {
     Session* session;
     if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
-    const Event* found = session->events.find(id_of(event));
-    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return is_interprocess(*found) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    return session->events.find(id_of(event)) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
 
   CUresult check_operations(const graph::OperationsPayload& operations) override {

@@ -77,8 +77,8 @@ CUresult write(Target to, const graph::CopyPayload& copy) {
   if (r == CUDA_SUCCESS) r = locate(to.session, scope, rect, rect.to, &target);
   if (r == CUDA_SUCCESS) r = locate(to.session, scope, rect, rect.from, &source);
   if (r != CUDA_SUCCESS) return r;
-  StagedCopy* const out = to.staging.redirect(rect, rect.to, &target);
-  StagedCopy* const in = to.staging.redirect(rect, rect.from, &source);
+  StagedCopy* const out = to.staging.redirect(to.number, rect, rect.to, &target);
+  StagedCopy* const in = to.staging.redirect(to.number, rect, rect.from, &source);
   const wire::RectCopyArgs args = copy_args(target.end, source.end, rect);
   if (in == nullptr && out == nullptr) {
     to.put(Op::kRectCopy, args);

@@ -10,6 +10,7 @@
 #include "protocol/wire/graph_nodes.h"
 #include "shim/graph_commands.h"
 #include "shim/graph_source.h"
+#include "shim/share.h"
 #include "shim/staging.h"
 
 namespace vgpu::shim {
@@ -90,25 +91,31 @@ void GraphExec::forget_replaced() {
 
 void GraphExec::find_events() {
   recorded_.clear();
+  awaited_.clear();
   for (const graph::Step& step : plan_.steps) {
-    if (step.node == nullptr || step.node->type != CU_GRAPH_NODE_TYPE_EVENT_RECORD) continue;
-    recorded_.push_back(id_of(std::get<graph::EventPayload>(step.node->payload).event));
+    const auto* payload =
+        step.node == nullptr ? nullptr : std::get_if<graph::EventPayload>(&step.node->payload);
+    if (payload == nullptr) continue;
+    const bool records = step.node->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+    (records ? recorded_ : awaited_).push_back(id_of(payload->event));
   }
 }
 
 CUresult GraphExec::instantiate(uint64_t flags) {
   if (plan_.steps.size() > protocol::kGraphNodesMax) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (CUresult r = staging_.prepare(*session_, context_, plan_); r != CUDA_SUCCESS) return r;
   std::vector<uint32_t> steps(plan_.steps.size());
   std::iota(steps.begin(), steps.end(), 0);
+  CUresult r = staging_.prepare(*session_, context_, plan_, steps);
+  if (r != CUDA_SUCCESS) return r;  // the destructor gives back what there is
   wire::GraphInstantiateArgs args;
   args.graph = id_;
   args.nodes = static_cast<uint32_t>(steps.size());
   args.source = source_of(plan_);
   args.flags = static_cast<uint32_t>(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
-  if (CUresult r = send(steps, true, &args.upload); r != CUDA_SUCCESS) return r;
-  const CUresult r = session_->call(context_, Op::kGraphInstantiate, args);
+  if (r = send(steps, true, &args.upload); r != CUDA_SUCCESS) return r;
+  r = session_->call(context_, Op::kGraphInstantiate, args);
   known_ = r == CUDA_SUCCESS;
+  if (known_) staging_.keep(*session_, context_);
   find_events();
   return r;
 }
@@ -125,52 +132,60 @@ CUresult GraphExec::launch(CUstream handle) {
   wire::GraphLaunchArgs args;
   args.graph = id_;
   args.stream = stream.id;
-  session->pace(stream);
-  uint64_t number = 0;
-  {
-    std::lock_guard lock(session->channel().lock());
-    number =
-        session->post_locked(context_, Op::kGraphLaunch, args, {}, protocol::kNoReply, &stream);
-    if (number == 0) return session->lost();
-    // No stream: the work before them is the graph's, not what stands before it in one stream.
-    for (const uint64_t id : recorded_) {
-      if (Event* event = session->events.find(id)) event->set_recorded(0, number);
-    }
+  if (has_shared_events()) [[unlikely]] {
+    return launch_with_shared(*session, context_, args, stream,
+                              [&](uint64_t number) { note_launch(stream, number); });
   }
-  last_stream_ = stream;
-  last_launch_ = number;
+  session->pace(stream);
+  std::lock_guard lock(session->channel().lock());
+  const uint64_t number =
+      session->post_locked(context_, Op::kGraphLaunch, args, {}, protocol::kNoReply, &stream);
+  if (number == 0) return session->lost();
+  note_launch(stream, number);
   return CUDA_SUCCESS;
 }
 
-CUresult GraphExec::update(const std::vector<uint32_t>& changed) {
+bool GraphExec::has_shared_events() const {
+  const auto shared = [this](uint64_t id) {
+    const Event* event = session_->events.find(id);
+    return event != nullptr && event->shared.load(std::memory_order_relaxed);
+  };
+  return std::any_of(recorded_.begin(), recorded_.end(), shared) ||
+         std::any_of(awaited_.begin(), awaited_.end(), shared);
+}
+
+// Under the channel's lock. No stream: the work before the events is the graph's, not what stands
+// before it in one stream.
+void GraphExec::note_launch(const StreamRef& stream, uint64_t number) {
+  for (const uint64_t id : recorded_) {
+    if (Event* event = session_->events.find(id)) event->set_recorded(0, number);
+  }
+  last_stream_ = stream;
+  last_launch_ = number;
+}
+
+// Only what changes is looked up: what other nodes name may be gone by now.
+CUresult GraphExec::update(const std::vector<uint32_t>& steps) {
   if (!alive()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (plan_.has_conditionals()) wait();  // the worker may have to make it again: see ~GraphExec
-  std::vector<uint32_t> steps = changed;
   const bool copies = std::any_of(steps.begin(), steps.end(), [&](uint32_t step) {
     return plan_.steps[step].node->type == CU_GRAPH_NODE_TYPE_MEMCPY;
   });
-  const size_t staged = staging_.redirected();
-  if (copies) {  // everything may have another place in the block, or a block for the first time
-    wait();
-    if (CUresult r = staging_.prepare(*session_, context_, plan_); r != CUDA_SUCCESS) return r;
-    for (uint32_t i = 0; i < plan_.steps.size(); ++i) {
-      const graph::Node* node = plan_.steps[i].node;
-      if (node != nullptr && node->type == CU_GRAPH_NODE_TYPE_MEMCPY) steps.push_back(i);
-    }
-    std::sort(steps.begin(), steps.end());
-    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  }
+  if (copies) wait();  // what is under way uses the blocks as they are
   wire::GraphUpdateArgs args;
   args.graph = id_;
   args.source = source_of(plan_);
   args.nodes = static_cast<uint32_t>(steps.size());
-  if (CUresult r = send(steps, false, &args.upload); r != CUDA_SUCCESS) return r;
+  CUresult r = staging_.prepare(*session_, context_, plan_, steps);
+  if (r == CUDA_SUCCESS) r = send(steps, false, &args.upload);
+  if (r != CUDA_SUCCESS) {
+    staging_.drop(*session_, context_);
+    return r;
+  }
   find_events();
   if (session_->post(context_, Op::kGraphUpdate, args) == 0) return session_->lost();
-  if (copies) {  // all were sent again, and none is on its way
-    forget_replaced();
-    staging_.forget(staged);
-  }
+  staging_.keep(*session_, context_);
+  if (copies) forget_replaced();
   return CUDA_SUCCESS;
 }
 

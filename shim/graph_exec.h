@@ -43,6 +43,8 @@ class GraphExec : public graph::ExecBackend {
   void take_names(std::vector<uint32_t> steps, const Names& names);
   void forget_replaced();
   void find_events();
+  bool has_shared_events() const;
+  void note_launch(const StreamRef& stream, uint64_t number);
 
   Session* const session_;
   Context* const context_;
@@ -52,7 +54,7 @@ class GraphExec : public graph::ExecBackend {
   const bool node_priority_;
   bool known_ = false;  // to the worker
   GraphStaging staging_;
-  std::vector<uint64_t> recorded_;  // events
+  std::vector<uint64_t> recorded_, awaited_;  // events
   Names functions_;
   std::vector<uint64_t> replaced_;  // names that what was launched before a change may still call
   StreamRef last_stream_;

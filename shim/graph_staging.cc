@@ -1,4 +1,4 @@
-// The block behind a graph's ordinary host memory.
+// The blocks behind a graph's ordinary host memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/graph_staging.h"
 
@@ -15,13 +15,15 @@ constexpr uint64_t kRangeStep = 64;  // ranges begin at lines, as the copies lik
 
 }  // namespace
 
-CUresult GraphStaging::prepare(Session& session, Context* context, const graph::Plan& plan) {
-  ranges_.clear();
+CUresult GraphStaging::prepare(Session& session, Context* context, const graph::Plan& plan,
+                               std::span<const uint32_t> steps) {
   const PlaceScope scope{context, context};
-  for (const graph::Step& step : plan.steps) {
-    const graph::Payload* work = step.work();
+  auto area = std::make_shared<Area>();
+  for (const uint32_t number : steps) {
+    const graph::Payload* work = plan.steps[number].work();
     const auto* copy = work == nullptr ? nullptr : std::get_if<graph::CopyPayload>(work);
     if (copy == nullptr) continue;
+    prepared_[number].area = area;
     RectCopy rect;
     CUresult r = to_rect(&copy->params, pitch_max(session, *context), &rect);
     for (const RectSide* side : {&rect.to, &rect.from}) {
@@ -29,27 +31,21 @@ CUresult GraphStaging::prepare(Session& session, Context* context, const graph::
       if (r == CUDA_SUCCESS) r = locate(session, scope, rect, *side, &place);
       if (r != CUDA_SUCCESS) return r;
       if (place.kind != Place::kHost) continue;
-      ranges_.push_back({side->address, side->address + rect.span(*side)});
+      area->ranges.push_back({side->address, side->address + rect.span(*side)});
     }
   }
-  if (ranges_.empty()) return CUDA_SUCCESS;
+  if (area->ranges.empty()) return CUDA_SUCCESS;
   if (const CUresult r = graph::backend().check_host(); r != CUDA_SUCCESS) return r;
-  merge();
-  const Range& last = ranges_.back();
-  const uint64_t bytes = last.place + (last.end - last.begin);
-  if (block_.address != 0 && block_.bytes >= bytes) return CUDA_SUCCESS;
-  release(session, context);
-  const CUresult r = make_host_block(session, context, bytes, &block_);
-  if (r != CUDA_SUCCESS || block_.in_place) return r;
-  release(session, context);
-  return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult r = make_host_block(session, context, merge(&area->ranges), &area->block);
+  return r != CUDA_SUCCESS || area->block.in_place ? r : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void GraphStaging::merge() {
-  std::sort(ranges_.begin(), ranges_.end(),
+// Ranges in order and apart, each with its place; the bytes of all.
+uint64_t GraphStaging::merge(std::vector<Range>* ranges) {
+  std::sort(ranges->begin(), ranges->end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::vector<Range> merged;
-  for (const Range& range : ranges_) {
+  for (const Range& range : *ranges) {
     if (!merged.empty() && range.begin <= merged.back().end) {
       merged.back().end = std::max(merged.back().end, range.end);
     } else {
@@ -61,25 +57,28 @@ void GraphStaging::merge() {
     range.place = place;
     place += (range.end - range.begin + kRangeStep - 1) / kRangeStep * kRangeStep;
   }
-  ranges_ = std::move(merged);
+  *ranges = std::move(merged);
+  return place;
 }
 
 // 0 for what was no ordinary memory when the block was made.
-uint64_t GraphStaging::moved(uint64_t address) const {
-  auto range = std::upper_bound(ranges_.begin(), ranges_.end(), address,
+uint64_t GraphStaging::Area::moved(uint64_t address) const {
+  auto range = std::upper_bound(ranges.begin(), ranges.end(), address,
                                 [](uint64_t at, const Range& each) { return at < each.begin; });
-  if (range == ranges_.begin() || address >= (--range)->end) return 0;
-  return block_.address + range->place + (address - range->begin);
+  if (range == ranges.begin() || address >= (--range)->end) return 0;
+  return block.address + range->place + (address - range->begin);
 }
 
-StagedCopy* GraphStaging::redirect(const RectCopy& rect, const RectSide& side, Place* place) {
+StagedCopy* GraphStaging::redirect(uint32_t step, const RectCopy& rect, const RectSide& side,
+                                   Place* place) {
   if (place->kind != Place::kHost) return nullptr;
+  Staged& staged = prepared_.at(step);
   place->kind = Place::kInPlace;
   place->end.kind = RectEnd::kHost;
-  place->end.memory = moved(place->end.memory);
-  copies_.push_back(
-      {side, moved(side.address), rect.width, rect.height, rect.depth, &side == &rect.from});
-  return &copies_.back();
+  place->end.memory = staged.area->moved(place->end.memory);
+  staged.copies.push_back({side, staged.area->moved(side.address), rect.width, rect.height,
+                           rect.depth, &side == &rect.from});
+  return &staged.copies.back();
 }
 
 void CUDA_CB StagedCopy::run(void* self) {
@@ -94,13 +93,35 @@ void CUDA_CB StagedCopy::run(void* self) {
   }
 }
 
-void GraphStaging::release(Session& session, Context* context) {
-  HostBlock block;
-  if (block_.address != 0 &&
-      session.host_memory().remove(block_.address, HostKind::kAllocated, &block)) {
-    (void)end_host_block(session, context, block);
+void GraphStaging::keep(Session& session, Context* context) {
+  Steps replaced;
+  for (auto& [step, staged] : prepared_) {
+    std::swap(steps_[step], staged);
+    replaced[step] = std::move(staged);
   }
-  block_ = {};
+  prepared_.clear();
+  give_back(session, context, &replaced);
+}
+
+void GraphStaging::drop(Session& session, Context* context) {
+  give_back(session, context, &prepared_);
+}
+
+void GraphStaging::release(Session& session, Context* context) {
+  drop(session, context);
+  give_back(session, context, &steps_);
+}
+
+// The last step that uses a block takes it along.
+void GraphStaging::give_back(Session& session, Context* context, Steps* gone) {
+  for (auto& [step, staged] : *gone) {
+    const std::shared_ptr<Area> area = std::move(staged.area);
+    if (area == nullptr || area.use_count() != 1 || area->block.address == 0) continue;
+    HostBlock block;
+    if (session.host_memory().remove(area->block.address, HostKind::kAllocated, &block))
+      (void)end_host_block(session, context, block);
+  }
+  gone->clear();
 }
 
 }  // namespace vgpu::shim

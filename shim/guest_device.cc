@@ -155,7 +155,7 @@ void GuestDevice::finish_releases() {
   (void)session_.call(nullptr, Op::kMemFreeForward, wire::MemFreeForwardArgs());
 }
 
-void GuestDevice::unshare(uint64_t id) {
+void GuestDevice::forget_name(uint64_t id) {
   SharedMemory& shared = session_.shared();
   std::lock_guard lock(shared.mutex);
   const auto found = shared.names.find(id);
@@ -223,10 +223,10 @@ void GuestMemory::remove_foreign(uint64_t address) {
   for (GuestDevice& each : devices_) each.memory().remove_foreign(address);
 }
 
-CUresult GuestMemory::share(uint64_t address, Allocation* allocation) {
+CUresult GuestMemory::share(uint64_t address, Allocation* allocation, bool pooled) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   for (GuestDevice& each : devices_) {
-    result = each.memory().share(address, allocation);
+    result = each.memory().share(address, allocation, pooled);
     if (result != CUDA_ERROR_INVALID_VALUE) break;
   }
   return result;

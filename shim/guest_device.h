@@ -31,6 +31,10 @@ class GuestDevice final : private MemoryPort {
   void closed() { open_ = false; }
   // Other devices may use its memory, or may no longer: counted by the worker; waits.
   CUresult share(uint32_t peer, bool on);
+  // Nobody can have the allocation of this id any more under the name that was given.
+  void forget_name(uint64_t id);
+  // Whether all that was submitted is known to be past.
+  bool all_past() { return idle(); }
 
  private:
   // MemoryPort
@@ -44,7 +48,7 @@ class GuestDevice final : private MemoryPort {
   CUresult allocate(uint64_t bytes, uint64_t* address) override;
   CUresult release(uint64_t address, bool waits) override;
   void finish_releases() override;
-  void unshare(uint64_t id) override;
+  void unshare(uint64_t id) override { forget_name(id); }
   void refused() override;
   bool idle() override;
   uint64_t quota(uint64_t granted) override;
@@ -72,7 +76,7 @@ class GuestMemory {
   void free_all_of(uint64_t context);
   void remove_foreign(uint64_t address);
   // As DeviceMemory::share and can_share, whichever device has the allocation.
-  CUresult share(uint64_t address, Allocation* allocation);
+  CUresult share(uint64_t address, Allocation* allocation, bool pooled = false);
   bool can_share(uint64_t address);
   // The device that has the allocation that holds `address`; -1: none.
   int device_of(uint64_t address);

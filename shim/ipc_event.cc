@@ -12,19 +12,21 @@
 namespace vgpu::shim {
 namespace {
 
-// One record which is work of `stream`, and its answer.
-template <typename Args>
+// One record and its answer. `stream`: whose work it is, or null; note(number) is called under the
+// channel's lock.
+template <typename Args, typename Note>
 CUresult call_for(Session& session, Context* context, Op op, const Args& args,
-                  const StreamRef& stream, Event* event, uint64_t* number) {
-  session.pace(stream);
+                  const StreamRef* stream, Note note) {
+  if (stream != nullptr) session.pace(*stream);
   const uint32_t slot = session.channel().replies().acquire();
   if (slot == protocol::kNoReply) return session.lost();
+  uint64_t number = 0;
   {
     std::lock_guard lock(session.channel().lock());
-    *number = session.post_locked(context, op, args, {}, slot, &stream);
-    if (event != nullptr && *number != 0) event->set_recorded(stream.id, *number);
+    number = session.post_locked(context, op, args, {}, slot, stream);
+    if (number != 0) note(number);
   }
-  if (*number == 0) {
+  if (number == 0) {
     session.channel().replies().release(slot);
     return session.lost();
   }
@@ -39,17 +41,36 @@ CUresult record_shared(Session& session, Context* context, uint64_t id, Event& e
   wire::PeerEventRecordArgs args;
   args.event = id;
   args.stream = stream.id;
-  uint64_t number = 0;
-  return call_for(session, context, Op::kPeerEventRecord, args, stream, &event, &number);
+  return call_for(session, context, Op::kPeerEventRecord, args, &stream,
+                  [&](uint64_t number) { event.set_recorded(stream.id, number); });
 }
 
 CUresult wait_for_shared(Session& session, Context* context, uint64_t id, const StreamRef& stream) {
   wire::PeerEventWaitArgs args;
   args.event = id;
   args.stream = stream.id;
-  uint64_t number = 0;
-  return call_for(session, context, Op::kPeerEventWait, args, stream, static_cast<Event*>(nullptr),
-                  &number);
+  return call_for(session, context, Op::kPeerEventWait, args, &stream, [](uint64_t) {});
+}
+
+CUresult record_shared_behind_all(Session& session, Context* context, uint64_t id, Event& event) {
+  wire::ContextRecordEventArgs args;
+  args.event = id;
+  return call_for(session, context, Op::kContextRecordEvent, args, nullptr, [&](uint64_t number) {
+    session.note_context_work(context, number);
+    event.set_recorded(0, number);
+  });
+}
+
+CUresult wait_everywhere_for_shared(Session& session, Context* context, uint64_t id) {
+  wire::ContextWaitEventArgs args;
+  args.event = id;
+  return call_for(session, context, Op::kContextWaitEvent, args, nullptr,
+                  [&](uint64_t number) { session.note_work_everywhere(context, number); });
+}
+
+CUresult launch_with_shared(Session& session, Context* context, const wire::GraphLaunchArgs& args,
+                            const StreamRef& stream, const std::function<void(uint64_t)>& note) {
+  return call_for(session, context, Op::kGraphLaunch, args, &stream, note);
 }
 
 }  // namespace vgpu::shim

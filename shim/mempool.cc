@@ -149,7 +149,13 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
-  return session->pools()->destroy(id_of(pool));
+  PoolName name;
+  const CUresult result = session->pools()->destroy(id_of(pool), &name);
+  if (name == PoolName()) return result;
+  wire::MemUnshareArgs args;
+  args.secret_low = name.secret_low;
+  args.secret_high = name.secret_high;
+  return session->post(nullptr, Op::kMemUnshare, args) != 0 ? result : session->lost();
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void* value) {

@@ -143,11 +143,6 @@ struct Event {
   std::atomic<uint64_t> recorded_in_{0};  // id of the stream
 };
 
-// Made to be shared with other processes, or opened from one.
-inline bool is_interprocess(const Event& event) {
-  return event.shared.load(std::memory_order_relaxed) || (event.flags & CU_EVENT_INTERPROCESS) != 0;
-}
-
 template <typename Handle>
 inline uint64_t id_of(Handle handle) {
   return reinterpret_cast<uint64_t>(handle);

@@ -6,16 +6,19 @@
 
 #include "shim/device.h"
 #include "shim/session.h"
+#include "shim/share.h"
 
 namespace vgpu::shim {
 
 GuestPools::GuestPools(std::deque<GuestDevice>& devices, Session& session)
-    : pools_(all_memories(devices, session)) {}
+    : pools_(all_memories(devices, session, &memories_),
+             all_memories(devices, session, &imported_)) {}
 
+template <typename Kind>
 std::vector<PoolMemory*> GuestPools::all_memories(std::deque<GuestDevice>& devices,
-                                                  Session& session) {
+                                                  Session& session, std::deque<Kind>* memories) {
   std::vector<PoolMemory*> all;
-  for (GuestDevice& device : devices) all.push_back(&memories_.emplace_back(device, session));
+  for (GuestDevice& device : devices) all.push_back(&memories->emplace_back(device, session));
   return all;
 }
 
@@ -64,6 +67,26 @@ CUresult GuestPools::Memory::share(int peer, bool on) {
   const CUdevice owner = device_.number();
   if (!can_access_peer(session_, peer, owner)) return CUDA_ERROR_INVALID_DEVICE;
   return device_.share(static_cast<uint32_t>(peer), on);
+}
+
+// What others have goes only when nothing is under way, as its pages do.
+bool GuestPools::Memory::releasable(uint64_t address, const StreamPlace& place) {
+  const bool shared = session_.shared().any.load(std::memory_order_relaxed) &&
+                      device_.memory().pooled_shared(address);
+  return shared ? device_.all_past() : past(place);
+}
+
+bool GuestPools::Memory::exports() {
+  return attribute(*session_.device(device_.number()),
+                   CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES) != 0;
+}
+
+void GuestPools::ImportedMemory::release(uint64_t address, const StreamPlace&, bool) {
+  (void)close_block(session_, address);
+}
+
+void GuestPools::ImportedMemory::show(uint64_t address, uint64_t) {
+  session_.virtual_memory().hide_peer(address);
 }
 
 bool GuestPools::Memory::past(const StreamPlace& place) {

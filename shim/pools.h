@@ -30,7 +30,7 @@ class GuestPools {
 
  private:
   // Memory of one device, as PoolMemory wants it.
-  class Memory final : public PoolMemory {
+  class Memory : public PoolMemory {
    public:
     Memory(GuestDevice& device, Session& session) : device_(device), session_(session) {}
     CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
@@ -39,14 +39,30 @@ class GuestPools {
     void show(uint64_t address, uint64_t requested) override;
     CUresult share(int peer, bool on) override;
     bool past(const StreamPlace& place) override;
+    bool releasable(uint64_t address, const StreamPlace& place) override;
+    bool exports() override;
 
-   private:
+   protected:
     GuestDevice& device_;
     Session& session_;
   };
-  std::vector<PoolMemory*> all_memories(std::deque<GuestDevice>& devices, Session& session);
+  // Blocks of other guests' pools, mapped here. They are unmapped behind all work.
+  class ImportedMemory final : public Memory {
+   public:
+    using Memory::Memory;
+    CUresult allocate(uint64_t, uint64_t, uint64_t*) override { return CUDA_ERROR_INVALID_VALUE; }
+    void release(uint64_t address, const StreamPlace& place, bool past) override;
+    bool split(uint64_t, uint64_t) override { return false; }
+    void show(uint64_t address, uint64_t requested) override;
+    CUresult share(int, bool on) override { return on ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS; }
+    bool releasable(uint64_t, const StreamPlace&) override { return device_.all_past(); }
+  };
+  template <typename Kind>
+  std::vector<PoolMemory*> all_memories(std::deque<GuestDevice>& devices, Session& session,
+                                        std::deque<Kind>* memories);
 
   std::deque<Memory> memories_;
+  std::deque<ImportedMemory> imported_;
   StreamPools pools_;
 };
 

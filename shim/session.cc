@@ -43,7 +43,7 @@ uint64_t Session::name_primary(Context* primary) {
 }
 
 CUresult Session::make_ready(Context* primary) {
-  std::lock_guard life(contexts_.primary_lives());
+  std::lock_guard life(contexts_.primary_lives(primary->device));
   if (primary->named.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   if (CUresult r = guest_device(primary->device).open(); r != CUDA_SUCCESS) return r;
   return name_primary(primary) != 0 ? CUDA_SUCCESS : lost();

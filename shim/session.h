@@ -47,7 +47,8 @@ struct ShareName {
 struct SharedMemory {
   // Blocking copies and fills are done when they return from now on: others may look right then.
   std::atomic<bool> any{false};
-  std::mutex mutex;
+  std::mutex naming;                    // held by whoever asks for a name: what is shared has one
+  std::mutex mutex;                     // taken after it
   std::map<uint64_t, ShareName> names;  // by id of the allocation; under `mutex`
   std::set<uint64_t> synchronous;       // allocations of SYNC_MEMOPS, by id; under `mutex`
   OpenedMemory opened;

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "shim/device.h"
 #include "shim/session.h"
@@ -14,7 +15,7 @@
 namespace vgpu::shim {
 
 // Kinds on the wire.
-inline constexpr uint32_t kSharedPhysical = 1, kSharedMemory = 2, kSharedEvent = 3;
+inline constexpr uint32_t kSharedPhysical = 1, kSharedMemory = 2, kSharedEvent = 3, kSharedPool = 4;
 
 // Whether the worker's driver hands memory to other processes, and there are addresses for it.
 bool shares_memory(const Session& session);
@@ -30,7 +31,24 @@ bool read_name(int descriptor, ShareName* name);
 CUresult record_shared(Session& session, Context* context, uint64_t id, Event& event,
                        const StreamRef& stream);
 CUresult wait_for_shared(Session& session, Context* context, uint64_t id, const StreamRef& stream);
+// The same of a whole context, and of a graph with such events; note(number): under the channel's
+// lock.
+CUresult record_shared_behind_all(Session& session, Context* context, uint64_t id, Event& event);
+CUresult wait_everywhere_for_shared(Session& session, Context* context, uint64_t id);
+CUresult launch_with_shared(Session& session, Context* context, const wire::GraphLaunchArgs& args,
+                            const StreamRef& stream, const std::function<void(uint64_t)>& note);
 
+// The name of the allocation that holds `address`, of a pool's block if `pooled`. INVALID_VALUE:
+// there is none. (ipc.cc)
+CUresult share_block(Session& session, uint64_t address, bool pooled, ShareName* name);
+// Memory of another guest's, at addresses of ours, for `device`; of context `context`, 0: of none.
+struct PeerBlock {
+  uint64_t address = 0, bytes = 0;
+};
+CUresult open_block(Session& session, const ShareName& name, CUdevice device, uint64_t context,
+                    PeerBlock* block);
+// Takes away what begins at `address`, when what is in flight is past.
+CUresult close_block(Session& session, uint64_t address);
 // Memory of others that a context has opened goes with it. (ipc.cc)
 void close_opened(Session& session, const Context* context);
 

@@ -39,6 +39,16 @@ CUresult check_properties(const Session& session, const CUmemAllocationProp* pro
   return result == CUDA_SUCCESS ? check_device_of(session, prop->location) : result;
 }
 
+// Written and forgotten, but for a program with very many mappings: a driver, or the system below
+// it, may refuse one more, and then the call is to say so.
+template <typename Args>
+CUresult tell(Session& session, Op op, const Args& args) {
+  constexpr size_t kMappingsTrusted = 16384;
+  if (session.virtual_memory().mapping_count() > kMappingsTrusted) [[unlikely]]
+    return session.call(nullptr, op, args);
+  return session.post(nullptr, op, args) != 0 ? CUDA_SUCCESS : session.lost();
+}
+
 void post_release(Session& session, uint64_t handle) {
   wire::PhysicalReleaseArgs args;
   args.handle = handle;
@@ -150,7 +160,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   wire::PhysicalMapArgs args;
   args.handle = handle;
   args.address = address;
-  return session->post(nullptr, Op::kPhysicalMap, args) != 0 ? CUDA_SUCCESS : session->lost();
+  const CUresult result = tell(*session, Op::kPhysicalMap, args);
+  if (result != CUDA_SUCCESS) (void)session->virtual_memory().unmap(address, bytes);
+  return result;
 }
 
 // Nothing that runs may still touch what is unmapped, so the worker's answer is waited for.
@@ -192,7 +204,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     args.bytes = bytes;
     args.flags = static_cast<uint32_t>(flags);
     args.device = static_cast<uint32_t>(device);
-    if (session->post(nullptr, Op::kPhysicalAccess, args) == 0) return session->lost();
+    if (CUresult r = tell(*session, Op::kPhysicalAccess, args); r != CUDA_SUCCESS) return r;
     memory.set_access(address, bytes, flags, device);
   }
   return CUDA_SUCCESS;

@@ -10,6 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import emit_calls  # noqa: E402
+import emit_docs  # noqa: E402
 import emit_entry  # noqa: E402
 import emit_wire  # noqa: E402
 import model  # noqa: E402
@@ -158,6 +159,18 @@ class Output(unittest.TestCase):
         plain = {s for rows in spec.symbols.values() for _, s in rows}
         self.assertEqual(plain - homes, set())
         self.assertEqual(len(emit_entry.all_symbols(spec)), 637)
+
+    def test_nothing_is_served_without_a_conformance_test(self):
+        spec = model.load(HERE.parent / "spec")
+        tested = emit_docs.tested_names(HERE.parents[1] / "tests/conformance")
+        served = {f.name for f in spec.functions if f.shim != "later"}
+        self.assertGreater(len(served), 350)
+        self.assertEqual(sorted(served - tested), [])
+
+    def test_nothing_is_left_open(self):
+        spec = model.load(HERE.parent / "spec")
+        self.assertEqual(sorted(spec.later), [])
+        self.assertTrue(all(why for _, why in spec.refused.values()))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "api/graph/exec.h"
 
 #include <cstring>
+#include <utility>
 
 #include "api/graph/conditional.h"
 #include "api/graph/memory.h"
@@ -129,6 +130,7 @@ CUresult set_payload(Exec& exec, CUgraphNode handle, CUgraphNodeType type, Paylo
   Model& model = Model::instance();
   std::vector<uint32_t> changed;
   std::lock_guard in_use(exec.mutex);
+  Payload before;
   {
     std::lock_guard lock(model.mutex);
     Node* node = exec.back == nullptr ? nullptr : node_in(exec, handle);
@@ -143,10 +145,15 @@ CUresult set_payload(Exec& exec, CUgraphNode handle, CUgraphNodeType type, Paylo
         !allowed(*node->graph, payload)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    node->payload = std::move(payload);
+    before = std::exchange(node->payload, std::move(payload));
     changed.push_back(exec.plan.place.at(node));
   }
-  return exec.back->update(changed);
+  const CUresult result = exec.back->update(changed);
+  if (result == CUDA_SUCCESS) return result;
+  // It stays as it was.
+  std::lock_guard lock(model.mutex);
+  if (Node* node = node_in(exec, handle); node != nullptr) node->payload = std::move(before);
+  return result;
 }
 
 CUresult set_enabled(Exec& exec, CUgraphNode handle, bool enabled) {

@@ -84,9 +84,7 @@ CUresult Pool::allocate(PoolMemory& memory, const StreamOrder& order, const Stre
   }
   const CUresult result = memory.allocate(bytes, requested, address);
   if (result != CUDA_SUCCESS) return result;
-  reserved_ += bytes;
-  reserved_high = std::max(reserved_high, reserved_);
-  count_live(*address, bytes);
+  adopt(*address, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -104,11 +102,21 @@ void Pool::park(PoolMemory& memory, uint64_t address, const StreamPlace& place) 
   live_.erase(it);
 }
 
-void Pool::free(PoolMemory& memory, uint64_t address, const StreamPlace& place) {
+void Pool::adopt(uint64_t address, uint64_t bytes) {
+  reserved_ += bytes;
+  reserved_high = std::max(reserved_high, reserved_);
+  count_live(address, bytes);
+}
+
+void Pool::forget(uint64_t address) {
   const auto it = live_.find(address);
   used_ -= it->second;
   reserved_ -= it->second;
   live_.erase(it);
+}
+
+void Pool::free(PoolMemory& memory, uint64_t address, const StreamPlace& place) {
+  forget(address);
   memory.release(address, place, false);
 }
 
@@ -116,7 +124,7 @@ Pool::ParkedBlocks::iterator Pool::oldest(PoolMemory& memory, uint64_t bytes_max
   auto best = parked_.end();
   for (auto it = parked_.begin(); it != parked_.end() && it->first <= bytes_max; ++it) {
     if (best != parked_.end() && it->second.turn > best->second.turn) continue;
-    if (all || memory.past(it->second.place)) best = it;
+    if (all || memory.releasable(it->second.address, it->second.place)) best = it;
   }
   return best;
 }
@@ -126,7 +134,8 @@ bool Pool::trim(PoolMemory& memory, uint64_t keep, bool all) {
   if (keep == 0) {  // the usual case: no order to heed
     std::erase_if(parked_, [&](const auto& each) {
       const bool past = memory.past(each.second.place);
-      if (!past && !all) return false;
+      if (!all && !(past && memory.releasable(each.second.address, each.second.place)))
+        return false;
       reserved_ -= each.first;
       memory.release(each.second.address, each.second.place, past);
       return any = true;

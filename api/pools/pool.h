@@ -42,7 +42,8 @@ class StreamOrder {
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Seen>> seen_;  // by (context, stream)
 };
 
-// Where the memory of pools comes from. Called with the pools' lock held.
+// Where the memory of pools comes from. Called with the pools' lock held, but release() where it
+// waits.
 class PoolMemory {
  public:
   virtual ~PoolMemory() = default;
@@ -59,6 +60,20 @@ class PoolMemory {
   virtual CUresult share(int device, bool on) = 0;
   // Whether all work up to there is known to be past; does not wait.
   virtual bool past(const StreamPlace& place) = 0;
+  // Whether release() of a block that work up to `place` may use waits for nobody.
+  virtual bool releasable(uint64_t address, const StreamPlace& place) {
+    (void)address;
+    return past(place);
+  }
+  // Whether other processes can have blocks.
+  virtual bool exports() { return false; }
+};
+
+// By which other processes know a pool. Whoever has one reads it as bytes.
+struct PoolName {
+  uint64_t session = 0;  // the owner's use
+  uint64_t secret_low = 0, secret_high = 0;
+  bool operator==(const PoolName&) const = default;
 };
 
 inline constexpr uint64_t kPoolSmallStep = 512, kPoolLargeStep = uint64_t{2} << 20;
@@ -76,6 +91,10 @@ class Pool {
   bool holds(uint64_t address) const { return live_.count(address) != 0; }
   // Keeps a block that was given out.
   void park(PoolMemory& memory, uint64_t address, const StreamPlace& place);
+  // A block that came from elsewhere is as if given out.
+  void adopt(uint64_t address, uint64_t bytes);
+  // A block that was given out is no longer known; the caller gives it back.
+  void forget(uint64_t address);
   // Gives a block that was given out back to where it came from.
   void free(PoolMemory& memory, uint64_t address, const StreamPlace& place);
   // Gives kept blocks back while more than `keep` bytes are reserved, and no fewer then; those that

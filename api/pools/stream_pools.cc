@@ -12,7 +12,7 @@ uint64_t rounded(uint64_t bytes) {
   return (bytes + step - 1) & ~(step - 1);
 }
 
-// Pinned memory of a device only; what may be shared with other processes is not served.
+// Pinned memory of a device only.
 CUresult check_properties(const CUmemPoolProps& properties, size_t devices) {
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
@@ -29,15 +29,16 @@ CUresult check_properties(const CUmemPoolProps& properties, size_t devices) {
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
-  return properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE && properties.usage == 0
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_NOT_SUPPORTED;
+  const bool known = properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE ||
+                     properties.handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return known && properties.usage == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace
 
-StreamPools::StreamPools(const std::vector<PoolMemory*>& memories) {
-  for (PoolMemory* memory : memories) devices_.push_back({memory, 0, 0});
+StreamPools::StreamPools(const std::vector<PoolMemory*>& memories,
+                         const std::vector<PoolMemory*>& imported) {
+  for (size_t i = 0; i < memories.size(); ++i) devices_.push_back({memories[i], imported[i], 0, 0});
 }
 
 StreamPools::Entry* StreamPools::find(uint64_t pool) {
@@ -71,7 +72,8 @@ uint64_t StreamPools::current(int device) {
 CUresult StreamPools::set_current(int device, uint64_t pool) {
   std::lock_guard lock(mutex_);
   const Entry* entry = find(pool);
-  if (entry == nullptr || entry->device != device) return CUDA_ERROR_INVALID_VALUE;
+  if (entry == nullptr || entry->device != device || entry->imported)
+    return CUDA_ERROR_INVALID_VALUE;
   with_default(device).current = pool;
   return CUDA_SUCCESS;
 }
@@ -83,7 +85,11 @@ CUresult StreamPools::create(const CUmemPoolProps* properties, uint64_t* pool) {
     return result;
   }
   std::lock_guard lock(mutex_);
+  const bool exportable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  const auto device = static_cast<size_t>(properties->location.id);
+  if (exportable && !devices_[device].memory->exports()) return CUDA_ERROR_NOT_SUPPORTED;
   Entry& made = add(properties->location.id);
+  made.exportable = exportable;
   made.pool.size_max = properties->maxSize;
   if (made.id == 0) {
     pools_.pop_back();
@@ -93,12 +99,13 @@ CUresult StreamPools::create(const CUmemPoolProps* properties, uint64_t* pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamPools::destroy(uint64_t pool) {
+CUresult StreamPools::destroy(uint64_t pool, PoolName* name) {
   std::lock_guard lock(mutex_);
   Entry* entry = find(pool);
   if (entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
   PerDevice& device = devices_[static_cast<size_t>(entry->device)];
   if (pool == device.default_id) return CUDA_ERROR_INVALID_VALUE;
+  *name = entry->imported ? PoolName() : entry->name;
   ids_.remove(pool);
   entry->id = 0;
   if (device.current == pool) device.current = with_default(entry->device).default_id;
@@ -132,7 +139,7 @@ CUresult StreamPools::allocate(int device, uint64_t pool, uint64_t bytes, const 
                                uint64_t* address) {
   std::lock_guard lock(mutex_);
   Entry* entry = find(pool == 0 ? with_default(device).current : pool);
-  if (entry == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (entry == nullptr || entry->imported || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > UINT64_MAX - kPoolLargeStep) return CUDA_ERROR_OUT_OF_MEMORY;
   used_.store(true, std::memory_order_relaxed);
   const uint64_t held = rounded(bytes);
@@ -160,11 +167,19 @@ bool StreamPools::free(uint64_t address, const StreamPlace& place) {
 }
 
 bool StreamPools::free_now(uint64_t address) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Entry* entry = owner(address);
   if (entry == nullptr) return false;
-  entry->pool.free(memory_of(*entry), address, {});
+  PoolMemory& memory = memory_of(*entry);
+  // Whoever waits for work keeps nobody from the pools.
+  const bool waits = entry->imported || !memory.releasable(address, {});
+  if (waits)
+    entry->pool.forget(address);
+  else
+    entry->pool.free(memory, address, {});
   drop_done();
+  lock.unlock();
+  if (waits) memory.release(address, {}, false);
   return true;
 }
 

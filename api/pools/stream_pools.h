@@ -37,7 +37,8 @@ class StreamPools {
   static constexpr uint64_t kTag = 40;  // of the ids
 
   // `memories`: where the memory of pools of each device comes from; no device can be added later.
-  explicit StreamPools(const std::vector<PoolMemory*>& memories);
+  // `imported`: the same of memory of other processes; what release() does there may wait.
+  StreamPools(const std::vector<PoolMemory*>& memories, const std::vector<PoolMemory*>& imported);
 
   uint64_t default_pool(int device);
   uint64_t current(int device);
@@ -46,7 +47,8 @@ class StreamPools {
 
   // As cuMemPoolCreate; the device is checked.
   CUresult create(const CUmemPoolProps* properties, uint64_t* pool);
-  CUresult destroy(uint64_t pool);
+  // *name: the one by which others had it.
+  CUresult destroy(uint64_t pool, PoolName* name);
   CUresult get_attribute(uint64_t pool, CUmemPool_attribute which, void* value);
   CUresult set_attribute(uint64_t pool, CUmemPool_attribute which, const void* value);
   CUresult get_access(uint64_t pool, const CUmemLocation* location, CUmemAccess_flags* flags);
@@ -63,6 +65,19 @@ class StreamPools {
   bool free_now(uint64_t address);
   // The pool of the block that begins at `address` and is given out; 0: none.
   uint64_t pool_of(uint64_t address);
+
+  // Sharing with other processes (shared_pools.cc). INVALID_VALUE: the pool was not made for that.
+  // *name: as set_name() said, or none yet.
+  CUresult check_export(uint64_t pool, int* device, PoolName* name);
+  void set_name(uint64_t pool, const PoolName& name);
+  // The pool that others may have and that has given out the block which begins at `address`.
+  CUresult exported_from(uint64_t address, int* device, PoolName* name);
+  // Another process' pool.
+  CUresult import_pool(int device, const PoolName& name, uint64_t* pool);
+  // INVALID_VALUE: that is not the imported pool of this name.
+  CUresult check_import(uint64_t pool, const PoolName& name, int* device);
+  // What was made of a block of it; it is freed as the pool's own. INVALID_VALUE: the pool is gone.
+  CUresult adopt(uint64_t pool, uint64_t address, uint64_t bytes);
 
   // The application has waited for work: memory beyond the thresholds goes back.
   void synchronised() {
@@ -85,9 +100,12 @@ class StreamPools {
     Pool pool;
     uint64_t id = 0;
     std::set<int> peers;  // devices that were given access besides the pool's own
+    bool exportable = false, imported = false;
+    PoolName name;  // by which others have it, or this process another's
   };
   struct PerDevice {
     PoolMemory* memory = nullptr;
+    PoolMemory* imported = nullptr;
     uint64_t default_id = 0, current = 0;
   };
 
@@ -95,7 +113,8 @@ class StreamPools {
   PerDevice& with_default(int device);
   Entry& add(int device);
   PoolMemory& memory_of(const Entry& entry) const {
-    return *devices_[static_cast<size_t>(entry.device)].memory;
+    const PerDevice& device = devices_[static_cast<size_t>(entry.device)];
+    return entry.imported ? *device.imported : *device.memory;
   }
   bool has_device(int device) const {
     return device >= 0 && static_cast<size_t>(device) < devices_.size();

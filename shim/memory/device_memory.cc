@@ -136,6 +136,7 @@ bool DeviceMemory::find(uint64_t address, Allocation* allocation) {
 
 void DeviceMemory::free_all_of(uint64_t context) {
   // Rare and slow on purpose: no per-context list burdens the usual path.
+  std::vector<uint64_t> drivers;  // the driver gave them and has to take them back
   std::unique_lock lock(mutex_);
   for (BlockIndex index = 1; index < pool_.size(); ++index) {
     Block& block = pool_[index];
@@ -148,9 +149,15 @@ void DeviceMemory::free_all_of(uint64_t context) {
     if (it == foreign_.end()) {
       retire_live(index);
     } else {
+      // Variables of modules go with their modules.
+      if (options_.mode == MemoryMode::kForwarded && block.bytes != 0)
+        drivers.push_back(block.address);
       disown(block.address);
     }
   }
+  releasing_ |= !drivers.empty();
+  lock.unlock();
+  for (const uint64_t address : drivers) (void)port_.release(address, false);
 }
 
 uint64_t DeviceMemory::used() {

@@ -97,18 +97,21 @@ class DeviceMemory {
   bool find(uint64_t address, Allocation* allocation);
   // The allocation that holds `address`, of which others will have the memory too: when it is freed
   // its memory goes, so that they never see what comes after. Small ones take the 2 MiB around them
-  // with them, as natively. INVALID_VALUE: no allocation of allocate(); NOT_SUPPORTED: not mode A.
-  CUresult share(uint64_t address, Allocation* allocation);
+  // with them, as natively. `pooled`: a block of a pool. INVALID_VALUE: no such allocation;
+  // NOT_SUPPORTED: not mode A.
+  CUresult share(uint64_t address, Allocation* allocation, bool pooled = false);
   bool can_share(uint64_t address);
   // Blocks of memory pools: no context's, and unknown to free().
   CUresult allocate_pooled(uint64_t bytes, uint64_t* address) {
     return counted(allocate(bytes, 0, true, address));
   }
+  // Whether share() has marked the block, which then waits for all work when it goes.
+  bool pooled_shared(uint64_t address);
   // `past`: no work uses the block any more.
   CUresult free_pooled(uint64_t address, bool past);
   // The first `bytes` of a large block stay, the rest becomes a block of its own. False in mode C.
   bool split_pooled(uint64_t address, uint64_t bytes);
-  // The caller may use so much of the block; with 0 find() does not know it.
+  // The caller may use so much of the block; with 0 find() does not know it, nor can others get it.
   void show_pooled(uint64_t address, uint64_t requested);
   // Every block of a context that ends.
   void free_all_of(uint64_t context);
@@ -174,7 +177,7 @@ class DeviceMemory {
   void close_batch();
   void drain();
   void retire_live(BlockIndex index, bool past = false);
-  BlockIndex find_shareable(uint64_t address) const;
+  BlockIndex find_shareable(uint64_t address, bool pooled) const;
   CUresult free_shared(BlockIndex index);
   // Unique among all devices.
   uint64_t id_of(const Block& block) const {

@@ -18,6 +18,8 @@ CUresult DeviceMemory::free_pooled(uint64_t address, bool past) {
   std::unique_lock lock(mutex_);
   const BlockIndex index = find_pooled(address);
   if (index == kNoBlock) return CUDA_ERROR_INVALID_VALUE;
+  if (pool_[index].shared) [[unlikely]]
+    return free_shared(index);
   if (options_.mode != MemoryMode::kForwarded) {
     retire_live(index, past);
     return CUDA_SUCCESS;
@@ -32,7 +34,8 @@ bool DeviceMemory::split_pooled(uint64_t address, uint64_t bytes) {
   std::unique_lock lock(mutex_);
   const BlockIndex index = find_pooled(address);
   if (index == kNoBlock || options_.mode == MemoryMode::kForwarded || pool_[index].small ||
-      bytes % kChunkBytes != 0 || bytes == 0 || bytes >= pool_[index].bytes) {
+      pool_[index].shared || bytes % kChunkBytes != 0 || bytes == 0 ||
+      bytes >= pool_[index].bytes) {
     return false;
   }
   split(index, bytes);
@@ -53,7 +56,15 @@ void DeviceMemory::show_pooled(uint64_t address, uint64_t requested) {
   const BlockIndex index = find_pooled(address);
   if (index == kNoBlock) return;
   pool_[index].requested = requested;
+  if (pool_[index].shared) [[unlikely]]
+    port_.unshare(id_of(pool_[index]));
   if (requested != 0) pool_[index].id = ++next_id_;
+}
+
+bool DeviceMemory::pooled_shared(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  const BlockIndex index = find_pooled(address);
+  return index != kNoBlock && pool_[index].shared;
 }
 
 }  // namespace vgpu::shim

@@ -6,24 +6,24 @@
 
 namespace vgpu::shim {
 
-BlockIndex DeviceMemory::find_shareable(uint64_t address) const {
+BlockIndex DeviceMemory::find_shareable(uint64_t address, bool pooled) const {
   const BlockIndex index = index_.find(address);
   if (options_.mode != MemoryMode::kMapped || index == kNoBlock) return kNoBlock;
   const Block& block = pool_[index];
-  const bool there = block.state == BlockState::kLive && !block.pooled &&
+  const bool there = block.state == BlockState::kLive && block.pooled == pooled &&
                      address - block.address < block.requested;
   return there ? index : kNoBlock;
 }
 
 bool DeviceMemory::can_share(uint64_t address) {
   std::unique_lock lock(mutex_);
-  return find_shareable(address) != kNoBlock;
+  return find_shareable(address, false) != kNoBlock;
 }
 
-CUresult DeviceMemory::share(uint64_t address, Allocation* allocation) {
+CUresult DeviceMemory::share(uint64_t address, Allocation* allocation, bool pooled) {
   std::unique_lock lock(mutex_);
   if (options_.mode != MemoryMode::kMapped) return CUDA_ERROR_NOT_SUPPORTED;
-  const BlockIndex index = find_shareable(address);
+  const BlockIndex index = find_shareable(address, pooled);
   if (index == kNoBlock) return CUDA_ERROR_INVALID_VALUE;
   Block& block = pool_[index];
   block.shared = true;
@@ -36,7 +36,7 @@ CUresult DeviceMemory::share(uint64_t address, Allocation* allocation) {
 CUresult DeviceMemory::free_shared(BlockIndex index) {
   Block& block = pool_[index];
   const uint64_t id = id_of(block), address = block.address, bytes = block.bytes;
-  block.shared = false;
+  block.shared = block.pooled = false;
   port_.unshare(id);
   if (block.small) {
     retire_live(index);

@@ -246,6 +246,11 @@ void VirtualMemory::add_peer(uint64_t address, uint64_t bytes, uint64_t offset, 
   created_on(device) += bytes;
 }
 
+void VirtualMemory::hide_peer(uint64_t visible) {
+  std::lock_guard lock(mutex_);
+  if (const auto found = peers_.find(visible); found != peers_.end()) found->second.size = 0;
+}
+
 bool VirtualMemory::remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes) {
   std::lock_guard lock(mutex_);
   const auto found = peers_.find(visible);

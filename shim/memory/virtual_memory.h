@@ -61,6 +61,10 @@ class VirtualMemory {
   CUresult handle_types(uint64_t handle, uint64_t* types, int* device = nullptr);
 
   CUresult map(uint64_t address, uint64_t bytes, uint64_t handle);
+  size_t mapping_count() const {
+    std::lock_guard lock(mutex_);
+    return mappings_.size();
+  }
   // Whether whole mappings fill the range.
   bool exactly_mapped(uint64_t address, uint64_t bytes);
   // The handles whose last use that was.
@@ -94,6 +98,8 @@ class VirtualMemory {
   void give_up_for_peer(uint64_t address, uint64_t bytes);
   void add_peer(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t size, uint64_t context,
                 int device = 0);
+  // Nobody is to use it any more.
+  void hide_peer(uint64_t visible);
   // Of what begins at `visible`, as add_peer() knew it. False: nothing does.
   bool remove_peer(uint64_t visible, uint64_t* address, uint64_t* bytes);
   // Where all begins that a context has opened.

@@ -131,6 +131,8 @@ int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       return config.virtual_memory ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+      return config.virtual_memory ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
     default:
       break;
   }

@@ -40,9 +40,7 @@ CUresult look_up(CUcontext handle, CUevent event_handle, std::shared_ptr<Context
   if (*context == nullptr || !(*context)->alive()) return CUDA_ERROR_INVALID_CONTEXT;
   if (const CUresult sticky = (*context)->sticky(); sticky != CUDA_SUCCESS) return sticky;
   *event = driver.events.find(event_handle);
-  if (*event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // What is behind all of a context is no place in a stream that other processes could wait for.
-  return (*event)->peer == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -179,6 +177,7 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
     event->ordinal = 0;
   }
   context->record(point);
+  if (event->peer != nullptr) softgpu::announce(*event, *context, point);
   return CUDA_SUCCESS;
 }
 
@@ -189,7 +188,8 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
     return r;
   if (const CUresult r = graph::check_context_work(handle, event_handle); r != CUDA_SUCCESS)
     return r;
-  const std::shared_ptr<EventPoint> point = event->latest();
+  const std::shared_ptr<EventPoint> point =
+      event->peer != nullptr ? softgpu::newest_record(*event, *context) : event->latest();
   if (point != nullptr && point->reached.load(std::memory_order_acquire) == 0)
     context->wait_for(point);
   return CUDA_SUCCESS;

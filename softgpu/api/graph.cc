@@ -79,9 +79,8 @@ class GraphBackend final : public graph::Backend {
   }
 
   CUresult check_event(CUevent event) override {
-    const std::shared_ptr<Event> found = Driver::instance().events.find(event);
-    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return found->peer == nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    return Driver::instance().events.find(event) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                            : CUDA_SUCCESS;
   }
 
   CUresult check_operations(const graph::OperationsPayload& operations) override {

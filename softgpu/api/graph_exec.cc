@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softgpu/api/driver.h"
+#include "softgpu/api/peer_event.h"
 
 namespace vgpu::softgpu {
 
@@ -177,15 +178,22 @@ CUresult GraphExec::launch(CUstream handle) {
   flight->layout = layout_;
   flight->works = works_;
   flight->priority = stream->priority;
+  std::vector<std::pair<std::shared_ptr<Event>, std::shared_ptr<EventPoint>>> announced;
   for (uint32_t i = 0; i < works_->size(); ++i) {
     const GraphWork& work = *(*works_)[i];
-    if (work.awaited != nullptr) flight->waits[i] = work.awaited->latest();
+    if (work.awaited != nullptr) {
+      flight->waits[i] = work.awaited->peer != nullptr ? newest_record(*work.awaited, *context_)
+                                                       : work.awaited->latest();
+    }
     if (work.recorded == nullptr) continue;
     auto point = std::make_shared<EventPoint>();
     flight->records[i] = point;
-    std::lock_guard<std::mutex> lock(work.recorded->mutex);
-    work.recorded->point = std::move(point);
-    work.recorded->stream_id = work.recorded->ordinal = 0;
+    {
+      std::lock_guard<std::mutex> lock(work.recorded->mutex);
+      work.recorded->point = point;
+      work.recorded->stream_id = work.recorded->ordinal = 0;
+    }
+    if (work.recorded->peer != nullptr) announced.emplace_back(work.recorded, std::move(point));
   }
   auto begin = std::make_unique<Command>();
   begin->kind = CommandKind::kGraph;
@@ -196,6 +204,7 @@ CUresult GraphExec::launch(CUstream handle) {
   end->waits.push_back(flight->end);
   last_ = flight->end;
   context_->device().management().submit(stream->queue, std::move(begin), std::move(end));
+  for (const auto& [event, point] : announced) announce(*event, *context_, point);
   return CUDA_SUCCESS;
 }
 

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cudaProfiler.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <string>
 
-#include "base/unique_fd.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/api/peer_memory.h"
 
 namespace vgpu::driver {
 namespace {
@@ -20,15 +18,10 @@ using softgpu::Driver;
 using softgpu::enter;
 using softgpu::MemorySpace;
 
-// The file is reached through the process that has it, which the system lets processes of the same
-// user do; its secret tells whether it still is the file that was meant.
 struct MemoryHandle {
   static constexpr uint64_t kMagic = 0x4350'4950'4756'0001;
   uint64_t magic = kMagic;
-  int32_t process = 0;
-  int32_t file = -1;
-  softgpu::PagesSecret secret;
-  uint64_t offset = 0, bytes = 0;
+  softgpu::PeerBlock block;
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
@@ -36,12 +29,6 @@ bool is_opened_by(const Context& context, uint64_t address) {
   const auto range = context.device().memory().find(address);
   return range.has_value() && range->base == address && range->kind == softgpu::MemoryKind::kPeer &&
          range->owner == context.id;
-}
-
-UniqueFd open_file(const MemoryHandle& handle) {
-  const std::string path =
-      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
-  return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
 }
 
 }  // namespace
@@ -57,9 +44,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   MemorySpace::SharedBlock block;
   MemorySpace& where = Driver::instance().device(range->device).memory();
   if (!where.share(address, &block)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const MemoryHandle handle{MemoryHandle::kMagic, static_cast<int32_t>(::getpid()),
-                            block.file,           block.secret,
-                            block.offset,         block.bytes};
+  const MemoryHandle handle{MemoryHandle::kMagic, softgpu::PeerBlock::of(block)};
   *out = {};
   std::memcpy(out, &handle, sizeof(handle));
   return CUDA_SUCCESS;
@@ -74,20 +59,18 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle bytes, unsigned 
       handle.magic != MemoryHandle::kMagic) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (handle.process == ::getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as natively
+  if (handle.block.process == ::getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as natively
   OpenedMemory& opened = Driver::instance().opened;
   std::lock_guard<std::mutex> lock(opened.calls);
-  const PeerName name{handle.secret.low, handle.secret.high, handle.offset, context->id};
+  const PeerName name{handle.block.secret.low, handle.block.secret.high, handle.block.offset,
+                      context->id};
   uint64_t address = opened.reopen(name);
   if (address != 0 && !is_opened_by(*context, address)) {
     opened.forget(address);  // it went with its context
     address = 0;
   }
   if (address == 0) {
-    const UniqueFd file = open_file(handle);
-    if (!file.valid()) return CUDA_ERROR_INVALID_VALUE;
-    address = context->device().memory().open_peer(
-        file.get(), {file.get(), handle.secret, handle.offset, handle.bytes}, context->id);
+    address = handle.block.open(context->device().memory(), context->id);
     if (address == 0) return CUDA_ERROR_INVALID_VALUE;
     opened.add(address, name);
   }

@@ -22,6 +22,31 @@ constexpr int64_t kLookNs = 20'000'000;  // between looks whether the other proc
 
 uint32_t self() { return static_cast<uint32_t>(::getpid()); }
 
+std::unique_ptr<Command> finishing(const Event& event, uint32_t number) {
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kCopy;
+  command->always = true;  // others wait for it, whatever becomes of this context
+  command->work = [peer = event.peer, number] { peer->page().finish(number); };
+  return command;
+}
+
+std::unique_ptr<Command> watching(const Event& event, uint32_t number) {
+  auto command = std::make_unique<Command>();
+  command->kind = CommandKind::kWatch;
+  command->ready = [peer = event.peer, number] { return peer->passed(number); };
+  return command;
+}
+
+// What stands in no stream of the program's has a queue for itself.
+void submit_beside(Context& context, std::unique_ptr<Command> command) {
+  GridManagement& management = context.device().management();
+  const std::shared_ptr<Channel> channel = context.channel();
+  const std::shared_ptr<StreamQueue> queue =
+      management.open_queue(channel.get(), false, false, kPriorityLeast);
+  management.submit(queue, std::move(command));
+  management.close_queue(queue);
+}
+
 }  // namespace
 
 bool PeerEvent::map(UniqueFd file) {
@@ -62,20 +87,29 @@ void announce(const Event& event, Context& context, Stream& stream, bool at_once
     event.peer->page().finish(number);
     return;
   }
-  auto command = std::make_unique<Command>();
-  command->kind = CommandKind::kCopy;
-  command->always = true;  // others wait for it, whatever becomes of this context
-  command->work = [peer = event.peer, number] { peer->page().finish(number); };
-  context.device().management().submit(stream.queue, std::move(command));
+  context.device().management().submit(stream.queue, finishing(event, number));
+}
+
+void announce(const Event& event, Context& context, const std::shared_ptr<EventPoint>& point) {
+  std::unique_ptr<Command> command = finishing(event, event.peer->page().begin(self()));
+  command->waits.push_back(point);
+  submit_beside(context, std::move(command));
+}
+
+std::shared_ptr<EventPoint> newest_record(const Event& event, Context& context) {
+  const uint32_t number = event.peer->page().newest();
+  if (event.peer->passed(number)) return nullptr;
+  std::unique_ptr<Command> command = watching(event, number);
+  auto point = std::make_shared<EventPoint>();
+  command->record = point;
+  submit_beside(context, std::move(command));
+  return point;
 }
 
 void wait_in_stream(const Event& event, Stream& stream) {
   const uint32_t number = event.peer->page().newest();
   if (event.peer->page().passed(number)) return;
-  auto command = std::make_unique<Command>();
-  command->kind = CommandKind::kWatch;
-  command->ready = [peer = event.peer, number] { return peer->passed(number); };
-  stream.context->device().management().submit(stream.queue, std::move(command));
+  stream.context->device().management().submit(stream.queue, watching(event, number));
 }
 
 void wait_here(const Event& event) {

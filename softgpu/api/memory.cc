@@ -69,8 +69,10 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
     const CUresult sticky = context->synchronise();
     return external::free_buffer(address) ? sticky : CUDA_ERROR_INVALID_VALUE;
   }
+  // Another process' that a pool here has imported.
+  const bool imported = range.has_value() && range->kind == MemoryKind::kPeer && range->pooled;
   if (!range.has_value() || range->base != address ||
-      (range->kind != MemoryKind::kDevice && !managed)) {
+      (range->kind != MemoryKind::kDevice && !managed && !imported)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // As native: what may still use the block is waited for, in its own context as well.

@@ -137,7 +137,8 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (const CUresult r = ready_for_pools(); r != CUDA_SUCCESS) return r;
-  return pools()->destroy(id_of(pool));
+  PoolName name;  // what others have imported they keep
+  return pools()->destroy(id_of(pool), &name);
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void* value) {

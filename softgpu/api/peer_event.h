@@ -36,6 +36,10 @@ class PeerEvent {
 
 // The event, which has a page, is recorded in `stream`: `at_once` when that is past already.
 void announce(const Event& event, Context& context, Stream& stream, bool at_once);
+// The same where the record is `point`, wherever that is.
+void announce(const Event& event, Context& context, const std::shared_ptr<EventPoint>& point);
+// Reached when the newest record is past, whoever made it; null when it is.
+std::shared_ptr<EventPoint> newest_record(const Event& event, Context& context);
 // The stream waits for the newest record, whoever made it.
 void wait_in_stream(const Event& event, Stream& stream);
 void wait_here(const Event& event);

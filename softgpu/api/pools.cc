@@ -14,12 +14,13 @@ StreamQueue* queue_of(const StreamPlace& place) {
 }  // namespace
 
 DevicePools::DevicePools(const std::vector<std::unique_ptr<Device>>& devices)
-    : pools_(all_memories(devices)) {}
+    : pools_(all_memories(devices, &memories_), all_memories(devices, &imported_)) {}
 
+template <typename Kind>
 std::vector<PoolMemory*> DevicePools::all_memories(
-    const std::vector<std::unique_ptr<Device>>& devices) {
+    const std::vector<std::unique_ptr<Device>>& devices, std::deque<Kind>* memories) {
   std::vector<PoolMemory*> all;
-  for (const auto& device : devices) all.push_back(&memories_.emplace_back(*device));
+  for (const auto& device : devices) all.push_back(&memories->emplace_back(*device));
   return all;
 }
 
@@ -61,6 +62,12 @@ void DevicePools::Memory::release(uint64_t address, const StreamPlace& place, bo
   if (!past && place.queue != nullptr)
     device_.management().wait_for(*queue_of(place), place.number);
   device_.memory().free(address);
+}
+
+void DevicePools::ImportedMemory::release(uint64_t address, const StreamPlace& place, bool past) {
+  if (!past && place.queue != nullptr)
+    device_.management().wait_for(*queue_of(place), place.number);
+  device_.memory().close_peer(address);
 }
 
 bool DevicePools::Memory::split(uint64_t address, uint64_t bytes) {

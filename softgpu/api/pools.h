@@ -34,7 +34,7 @@ class DevicePools {
 
  private:
   // Memory of one device.
-  class Memory final : public PoolMemory {
+  class Memory : public PoolMemory {
    public:
     explicit Memory(Device& device) : device_(device) {}
     CUresult allocate(uint64_t bytes, uint64_t requested, uint64_t* address) override;
@@ -44,13 +44,25 @@ class DevicePools {
     // All devices reach all memory of the process.
     CUresult share(int, bool) override { return CUDA_SUCCESS; }
     bool past(const StreamPlace& place) override;
+    bool exports() override { return device_.config().virtual_memory; }
 
-   private:
+   protected:
     Device& device_;
   };
-  std::vector<PoolMemory*> all_memories(const std::vector<std::unique_ptr<Device>>& devices);
+  // Blocks of other processes' pools, opened there.
+  class ImportedMemory final : public Memory {
+   public:
+    using Memory::Memory;
+    CUresult allocate(uint64_t, uint64_t, uint64_t*) override { return CUDA_ERROR_INVALID_VALUE; }
+    void release(uint64_t address, const StreamPlace& place, bool past) override;
+    bool split(uint64_t, uint64_t) override { return false; }
+  };
+  template <typename Kind>
+  std::vector<PoolMemory*> all_memories(const std::vector<std::unique_ptr<Device>>& devices,
+                                        std::deque<Kind>* memories);
 
   std::deque<Memory> memories_;
+  std::deque<ImportedMemory> imported_;
   StreamPools pools_;
 };
 

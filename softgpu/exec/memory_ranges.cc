@@ -22,8 +22,9 @@ void MemorySpace::set_pooled(uint64_t base, uint64_t usable) {
 bool MemorySpace::split_pooled(uint64_t base, uint64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = ranges_.find(base);
+  // A block that others have stays as it is: its pages are one file.
   if (strict_ || found == ranges_.end() || !found->second.pooled || bytes == 0 ||
-      bytes % kChunkBytes != 0 || found->second.held <= bytes) {
+      bytes % kChunkBytes != 0 || found->second.held <= bytes || shared_.count(base) != 0) {
     return false;
   }
   MemoryRange rest = found->second;

@@ -20,7 +20,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
 
 // What has to become a file so that the range can be had elsewhere.
 bool MemorySpace::pages_of(const MemoryRange& range, uint64_t* first, uint64_t* bytes) const {
-  if (range.kind != MemoryKind::kDevice || range.pooled) return false;
+  if (range.kind != MemoryKind::kDevice) return false;
   const bool small = is_small(range.held);
   *first = small ? range.base / kChunkBytes * kChunkBytes : range.base / kPage * kPage;
   *bytes = small ? kChunkBytes : round_up(range.base + range.held - *first, kPage);

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "devices_support.h"
 
 namespace vgpu::conformance {
@@ -195,6 +199,86 @@ TEST_F(DevicesEndsChildTest, DISABLED_AFaultOfTheFirst) {
     EXPECT_OK(cuCtxSynchronize());
   });
   ::_exit(HasFailure() ? 1 : 0);  // the first context's end says what happened
+}
+
+// Others go on working with a device's memory while its primary context ends and begins again.
+TEST_F(DevicesEndsTest, ADeviceThatClosesIsUsedByOthers) {
+  int supported = 0;
+  EXPECT_OK(
+      cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1));
+  if (supported == 0) GTEST_SKIP() << "no memory of a device but its contexts'";
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr away = 0;
+  ASSERT_OK(cuMemCreate(&handle, 2 * kMiB, &properties, 0));
+  ASSERT_OK(cuMemAddressReserve(&away, 2 * kMiB, 0, 0, 0));
+  ASSERT_OK(cuMemMap(away, 2 * kMiB, 0, handle, 0));
+  CUmemAccessDesc access[2] = {
+      {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+      {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+  ASSERT_OK(cuMemSetAccess(away, 2 * kMiB, access, 2));
+  const Words here(kWords);
+  std::atomic<bool> done{false};
+  std::thread resets([&] {
+    while (!done.load()) {
+      CUcontext context = nullptr;
+      EXPECT_OK(cuDevicePrimaryCtxReset_v2(1));
+      EXPECT_OK(cuDevicePrimaryCtxRetain(&context, 1));
+    }
+  });
+  Stream stream;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  for (uint32_t i = 1; std::chrono::steady_clock::now() < end; ++i) {
+    ASSERT_OK(cuMemsetD32Async(away, i, kWords, stream));
+    ASSERT_OK(cuMemcpyDtoDAsync_v2(here.at(), away, kWords * 4, stream));
+    ASSERT_OK(cuMemcpyAsync(away + kWords * 4, here.at(), kWords * 4, stream));
+    ASSERT_OK(cuStreamSynchronize(stream));
+    ASSERT_EQ(here.read(), all(i));
+  }
+  done = true;
+  resets.join();
+  EXPECT_OK(cuMemUnmap(away, 2 * kMiB));
+  EXPECT_OK(cuMemRelease(handle));
+  EXPECT_OK(cuMemAddressFree(away, 2 * kMiB));
+}
+
+// Whoever waits for one device's end keeps nobody from the other.
+TEST_F(DevicesEndsTest, AResetHoldsUpItsDeviceOnly) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
+  void* flag = nullptr;
+  EXPECT_OK(cuMemHostAlloc(&flag, 4096, CU_MEMHOSTALLOC_PORTABLE));
+  auto* const word = static_cast<volatile uint32_t*>(flag);
+  *word = 0;
+  there([&] {
+    auto address = reinterpret_cast<CUdeviceptr>(flag);
+    void* params[] = {&address};
+    EXPECT_OK(
+        cuLaunchKernel(other_function("gate"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  });
+  std::atomic<bool> over{false};
+  std::atomic<bool> begun{false};
+  std::thread reset([&] {
+    begun = true;
+    EXPECT_OK(cuDevicePrimaryCtxReset_v2(1));
+    over = true;
+  });
+  while (!begun) std::this_thread::yield();
+  CUcontext made = nullptr, primary = nullptr;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < end) {
+    EXPECT_OK(cuCtxCreate_v4(&made, nullptr, 0, 0));
+    EXPECT_OK(cuCtxDestroy_v2(made));
+    EXPECT_OK(cuDevicePrimaryCtxRetain(&primary, 0));
+    EXPECT_OK(cuDevicePrimaryCtxRelease_v2(0));
+  }
+  EXPECT_FALSE(over.load()) << "the kernel still runs";
+  *word = 1;
+  reset.join();
+  EXPECT_OK(cuCtxSetCurrent(context_));
+  EXPECT_OK(cuMemFreeHost(flag));
+  EXPECT_OK(cuDevicePrimaryCtxRetain(&primary, 1));
 }
 
 }  // namespace

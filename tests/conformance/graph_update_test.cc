@@ -48,6 +48,59 @@ TEST_F(GraphUpdateTest, SetParameters) {
   EXPECT_CU(cuGraphExecMemcpyNodeSetParams(exec, copy, &box, context_), CUDA_ERROR_INVALID_VALUE);
 }
 
+// One node after the other is given new memory, where what the rest names is gone already; what is
+// refused changes nothing.
+TEST_F(GraphUpdateTest, CopiesOneByOne) {
+  constexpr size_t kBytes = 4096;
+  for (const bool pinned : {false, true}) {
+    if (!maps_host_memory()) GTEST_SKIP() << "graphs here do not reach host memory";
+    std::vector<std::vector<uint32_t>> ordinary(4, std::vector<uint32_t>(kBytes / 4));
+    void* block = nullptr;
+    EXPECT_OK(cuMemHostAlloc(&block, 4 * kBytes, 0));
+    const auto host = [&](size_t i) {
+      auto* const words =
+          pinned ? static_cast<uint32_t*>(block) + i * kBytes / 4 : ordinary[i].data();
+      std::fill_n(words, kBytes / 4, static_cast<uint32_t>(10 + i));
+      return words;
+    };
+    CUdeviceptr old[2] = {}, fresh[2] = {};
+    for (CUdeviceptr* each : {&old[0], &old[1], &fresh[0], &fresh[1]})
+      EXPECT_OK(cuMemAlloc_v2(each, kBytes));
+    GraphHandle graph;
+    const CUgraphNode first = add_upload(graph, {}, old[0], host(0), kBytes);
+    const CUgraphNode second = add_upload(graph, {first}, old[1], host(1), kBytes);
+    ExecHandle exec(graph);
+    const Stream stream;
+    EXPECT_OK(cuGraphLaunch(exec, stream));
+    EXPECT_OK(cuStreamSynchronize(stream));
+    for (const CUdeviceptr each : old) EXPECT_OK(cuMemFree_v2(each));
+    const auto upload = [&](CUdeviceptr to, const uint32_t* from) {
+      return copy_params(CU_MEMORYTYPE_DEVICE, to, CU_MEMORYTYPE_HOST,
+                         reinterpret_cast<uint64_t>(from), kBytes);
+    };
+    CUDA_MEMCPY3D params = upload(fresh[0], host(2));
+    EXPECT_OK(cuGraphExecMemcpyNodeSetParams(exec, first, &params, context_));
+    params = upload(fresh[1], host(3));
+    EXPECT_OK(cuGraphExecMemcpyNodeSetParams(exec, second, &params, context_));
+    params = upload(0x1000, host(1));
+    EXPECT_CU(cuGraphExecMemcpyNodeSetParams(exec, first, &params, context_),
+              CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_OK(cuMemsetD32_v2(fresh[i], 0, kBytes / 4));
+      EXPECT_OK(cuCtxSynchronize());
+    }
+    EXPECT_OK(cuGraphLaunch(exec, stream));
+    EXPECT_OK(cuStreamSynchronize(stream));
+    std::vector<uint32_t> words(kBytes / 4);
+    for (uint32_t i = 0; i < 2; ++i) {
+      EXPECT_OK(cuMemcpyDtoH_v2(words.data(), fresh[i], kBytes));
+      EXPECT_EQ(words, std::vector<uint32_t>(kBytes / 4, 12 + i)) << pinned << " " << i;
+      EXPECT_OK(cuMemFree_v2(fresh[i]));
+    }
+    EXPECT_OK(cuMemFreeHost(block));
+  }
+}
+
 // A launch that waits has the parameters that it was launched with.
 TEST_F(GraphUpdateTest, ParametersOfALaunchThatWaits) {
   const Words words(128);

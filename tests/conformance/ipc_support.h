@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 
 #include "fixture.h"
 
@@ -21,7 +22,7 @@ inline constexpr auto kPatience = std::chrono::seconds(30);
 template <typename Handle>
 void hand_over(const char* name, const Handle& handle) {
   std::string text;
-  for (const char c : handle.reserved) {
+  for (const auto c : handle.reserved) {
     constexpr char kDigits[] = "0123456789abcdef";
     text += kDigits[static_cast<unsigned char>(c) >> 4];
     text += kDigits[static_cast<unsigned char>(c) & 15];
@@ -37,9 +38,9 @@ Handle handed_over(const char* name) {
     ADD_FAILURE() << "no handle in " << name;
     return handle;
   }
-  for (char& c : handle.reserved) {
+  for (auto& c : handle.reserved) {
     const std::string byte(text, 2);
-    c = static_cast<char>(std::stoi(byte, nullptr, 16));
+    c = static_cast<std::remove_reference_t<decltype(c)>>(std::stoi(byte, nullptr, 16));
     text += 2;
   }
   return handle;

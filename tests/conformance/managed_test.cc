@@ -155,6 +155,18 @@ TEST_F(ManagedTest, AdviceIsKeptForItsRange) {
                                    at(bytes), page));
   EXPECT_EQ(devices[0], device_);
   EXPECT_EQ(devices[1], CU_DEVICE_INVALID);
+  // The same asked together.
+  int prefetched = -77, several[2] = {};
+  void* answers[] = {&prefetched, several};
+  size_t sizes[] = {sizeof(prefetched), sizeof(several)};
+  CUmem_range_attribute which[] = {CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
+                                   CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY};
+  EXPECT_OK(cuMemRangeGetAttributes(answers, sizes, which, 2, at(bytes), page));
+  EXPECT_EQ(prefetched, device_);
+  EXPECT_EQ(several[0], device_);
+  EXPECT_EQ(several[1], CU_DEVICE_INVALID);
+  EXPECT_CU(cuMemRangeGetAttributes(answers, sizes, which, 0, at(bytes), page),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_OK(cuStreamAttachMemAsync(nullptr, at(bytes), 0, CU_MEM_ATTACH_GLOBAL));
   EXPECT_OK(cuMemFree_v2(at(bytes)));
   EXPECT_CU(cuMemAdvise_v2(at(bytes), page, CU_MEM_ADVISE_SET_READ_MOSTLY, device),

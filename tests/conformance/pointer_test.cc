@@ -49,6 +49,25 @@ TEST_F(PointerTest, UnknownAddresses) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// An allocation ends where it was asked to, not where the driver rounds it to.
+TEST_F(PointerTest, PastTheEnd) {
+  const Words words(16);
+  unsigned type = 0;
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  EXPECT_OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, words.at(16) - 1));
+  EXPECT_CU(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, words.at(16)),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuMemGetAddressRange_v2(&base, &bytes, words.at(16) - 1));
+  EXPECT_EQ(base, words.at());
+  EXPECT_EQ(bytes, words.bytes());
+  EXPECT_CU(cuMemGetAddressRange_v2(&base, &bytes, words.at(16)), CUDA_ERROR_NOT_FOUND);
+  // A copy of nothing may stand there.
+  uint32_t word = 0;
+  EXPECT_CU(cuMemcpyDtoH_v2(&word, words.at(16), 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuMemsetD32_v2(words.at(16), 0, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
 // Attributes 15 to 21, of device memory, of host memory, and of an address in the middle.
 TEST_F(PointerTest, MappingsAndAccess) {
   SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();

@@ -6,6 +6,7 @@ namespace vgpu::fidelity {
 namespace {
 
 constexpr auto kThreshold = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+constexpr auto kFile = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 constexpr size_t kHuge = size_t{1} << 46;
 
 CUmemoryPool default_pool(const World& w) {
@@ -61,6 +62,40 @@ const Row kRows[] = {
         cuMemPoolGetAttribute(default_pool(w), static_cast<CUmemPool_attribute>(99), &w.ull)),
     ROW(kReady, kValue, kDocumented,
         cuMemPoolSetAttribute(default_pool(w), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &w.ull)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPoolExportToShareableHandle(&w.i, default_pool(w), kFile, 0)),
+    ROW(kReady, kValue, kOurs,
+        cuMemPoolExportToShareableHandle(&w.i, World::garbage<CUmemoryPool>(), kFile, 0)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPoolExportToShareableHandle(nullptr, default_pool(w), kFile, 0)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPoolImportFromShareableHandle(nullptr, nullptr, kFile, 0)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPoolImportFromShareableHandle(reinterpret_cast<CUmemoryPool*>(&w.v),
+                                           reinterpret_cast<void*>(intptr_t{-1}), kFile, 0)),
+    ROW(kReady, kValue, kDocumented,
+        cuMemPoolImportFromShareableHandle(reinterpret_cast<CUmemoryPool*>(&w.v),
+                                           reinterpret_cast<void*>(intptr_t{-1}), kFile, 1)),
+    ROW(kReady, kValue, kDocumented, cuMemPoolExportPointer(nullptr, w.memory)),
+    STEPS(kReady, kValue, kDocumented, "cuMemPoolExportPointer of memory of no pool",
+          {
+            CUmemPoolPtrExportData data;
+            return w.cu->cuMemPoolExportPointer(&data, w.memory);
+          }),
+    STEPS(kReady, kValue, kDocumented, "cuMemPoolExportPointer of a pool that is not shared",
+          {
+            CUmemPoolPtrExportData data;
+            (void)w.cu->cuMemAllocAsync(&w.p, 4096, w.stream);
+            const CUresult result = w.cu->cuMemPoolExportPointer(&data, w.p);
+            (void)w.cu->cuMemFreeAsync(w.p, w.stream);
+            return result;
+          }),
+    STEPS(kReady, kValue, kDocumented, "cuMemPoolImportPointer from a pool of this process",
+          {
+            CUmemPoolPtrExportData data = {};
+            return w.cu->cuMemPoolImportPointer(&w.p, default_pool(w), &data);
+          }),
+    ROW(kFresh, kNotInit, kDocumented, cuMemPoolExportToShareableHandle(&w.i, nullptr, kFile, 0)),
     ROW(kReady, kValue, kDocumented, cuMemPoolCreate(nullptr, nullptr)),
     ROW(kReady, kValue, kDocumented,
         cuMemPoolCreate(reinterpret_cast<CUmemoryPool*>(&w.v), nullptr)),

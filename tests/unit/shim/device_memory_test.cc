@@ -166,6 +166,21 @@ TEST_F(DeviceMemoryTest, ForwardedModeTracksWhatTheDriverGave) {
   EXPECT_EQ(port_->forwarded, 0);
 }
 
+TEST_F(DeviceMemoryTest, ForwardedBlocksEndWithTheirContext) {
+  open(64 * kMiB, MemoryMode::kForwarded);
+  const uint64_t block = take(1000);
+  (void)take(4 * kMiB);
+  memory_->add_foreign(0x7100'0000'0000, 256, 7);  // a variable, which is its module's
+  memory_->free_all_of(8);
+  EXPECT_EQ(port_->forwarded, 2) << "another's";
+  memory_->free_all_of(7);
+  EXPECT_EQ(port_->forwarded, 0);
+  EXPECT_EQ(memory_->used(), 0U);
+  Allocation found;
+  EXPECT_FALSE(memory_->find(block, &found));
+  EXPECT_FALSE(memory_->find(0x7100'0000'0000, &found));
+}
+
 TEST_F(DeviceMemoryTest, FragmentsMakeRoomForALargeBlock) {
   open(64 * kMiB);
   std::vector<uint64_t> blocks;
