@@ -45,8 +45,9 @@ void Readiness::set() {
 namespace {
 
 // The most promising variant that is right for blocks of this shape.
-Variant variant_for(const Dim3& block) {
+Variant variant_for(const Dim3& block, bool clustered) {
   Variant variant;
+  variant.clustered = clustered;
   for (unsigned row : {8u, 16u, 32u}) {
     if (block.x % row == 0) variant.row = row;
   }
@@ -108,13 +109,13 @@ std::unique_ptr<LoadedCode> LoadedCode::load(std::shared_ptr<const Program> prog
 }
 
 std::shared_ptr<CompiledKernel> LoadedCode::prepare(uint32_t kernel_index, const Dim3& block,
-                                                    Diagnostic* error) {
-  return state_->prepare(kernel_index, variant_for(block), error);
+                                                    Diagnostic* error, bool clustered) {
+  return state_->prepare(kernel_index, variant_for(block, clustered), error);
 }
 
 const CompiledKernel* LoadedCode::compile(uint32_t kernel_index, const Dim3& block,
-                                          Diagnostic* error) {
-  const std::shared_ptr<CompiledKernel> kernel = prepare(kernel_index, block, error);
+                                          Diagnostic* error, bool clustered) {
+  const std::shared_ptr<CompiledKernel> kernel = prepare(kernel_index, block, error, clustered);
   if (kernel != nullptr) kernel->readiness.wait();
   return kernel.get();
 }

@@ -34,7 +34,10 @@ KernelInfo info_of(const ptx::Module& module, const ptx::Function& f) {
   for (int i = 0; i < 3; ++i) {
     info.max_threads[i] = f.max_threads[i];
     info.required_threads[i] = f.required_threads[i];
+    info.required_cluster[i] = f.required_cluster[i];
   }
+  info.explicit_cluster = f.explicit_cluster;
+  info.max_cluster_blocks = f.max_cluster_blocks;
   info.ptx_version = module.version;
   info.target_sm = module.target;
   return info;

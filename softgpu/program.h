@@ -57,6 +57,9 @@ struct KernelInfo {
   uint32_t registers = 0;             // an estimate, for occupancy
   uint32_t max_threads[3] = {};       // .maxntid; zeros = none
   uint32_t required_threads[3] = {};  // .reqntid
+  uint32_t required_cluster[3] = {};  // .reqnctapercluster, in blocks; zeros = none
+  bool explicit_cluster = false;      // .explicitcluster: only launched with clusters
+  uint32_t max_cluster_blocks = 0;    // .maxclusterrank; 0 = none
   int ptx_version = 0;                // 90 = ISA 9.0
   int target_sm = 0;                  // 75
 };
@@ -145,10 +148,12 @@ class LoadedCode {
   // The kernel for blocks of this shape, or nullptr and a diagnostic when an instruction is not
   // supported. Code that this process does not have comes from the disk, or is made by another
   // thread: not before the kernel is ready may it run.
+  // `clustered`: for launches with clusters, and for no others.
   std::shared_ptr<CompiledKernel> prepare(uint32_t kernel_index, const Dim3& block,
-                                          Diagnostic* error);
+                                          Diagnostic* error, bool clustered = false);
   // The same, ready; takes milliseconds the first time.
-  const CompiledKernel* compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error);
+  const CompiledKernel* compile(uint32_t kernel_index, const Dim3& block, Diagnostic* error,
+                                bool clustered = false);
   // The same kernel for threads run one by one, each with a WarpContext of its own: the second
   // opinion that tests compare with. No operations across the warp.
   const CompiledKernel* compile_for_one_lane(uint32_t kernel_index, Diagnostic* error);

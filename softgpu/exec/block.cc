@@ -10,9 +10,11 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "softgpu/exec/block_services.h"
+#include "softgpu/exec/cluster.h"
 #include "softgpu/exec/faults.h"
 #include "softgpu/exec/warp_context.h"
 
@@ -89,7 +91,10 @@ struct BlockRunner::State {
   BlockServices services;
   const std::atomic<uint32_t>* attention = nullptr;  // what running code looks at; see stopped()
   const std::atomic<uint32_t>* stop = &kNeverStop;   // the grid's
-  size_t next = 0;                                   // the warp whose turn it is
+  std::shared_ptr<Cluster> cluster;  // of a block that runs; nullptr: launched without clusters
+  ClusterPlace place;
+  bool advanced = false;    // in the last run()
+  size_t next = 0;          // the warp whose turn it is
   size_t first = 0;         // the warp whose turn comes first in the next round
   uint32_t unfinished = 0;  // warps
   // The contexts as begin() made them, without the thread indices, which never change: the next
@@ -110,7 +115,11 @@ struct BlockRunner::State {
   BlockStep round(bool* progress);
   BlockStep step(Warp& warp, bool* progress);
   bool open_barriers();
+  bool open_cluster_barrier(const uint32_t* alive);
   void release(uint32_t barrier);
+  void wake(const uint32_t* waiting, uint32_t result);
+  void find_place(const GridParams& grid, const Dim3& block_index);
+  void leave();
   BlockStep faulted(CUresult code, const char* text, int line);
 };
 
@@ -122,6 +131,12 @@ BlockRunner::BlockRunner(const std::atomic<uint32_t>* attention)
 BlockRunner::~BlockRunner() = default;
 
 const Fault& BlockRunner::fault() const { return state_->services.fault; }
+bool BlockRunner::advanced() const { return state_->advanced; }
+
+// The dynamic part starts at a multiple of 16 bytes.
+uint32_t shared_bytes_of(const CompiledKernel& kernel, const GridParams& grid) {
+  return (kernel.shared_bytes + 15) / 16 * 16 + grid.dynamic_shared_bytes;
+}
 
 void BlockRunner::State::set_threads(const Dim3& block) {
   const uint32_t threads = block.x * block.y * block.z;
@@ -137,9 +152,26 @@ void BlockRunner::State::set_threads(const Dim3& block) {
   }
 }
 
+void BlockRunner::State::find_place(const GridParams& grid, const Dim3& block_index) {
+  const uint32_t block[3] = {block_index.x, block_index.y, block_index.z};
+  const uint32_t all[3] = {grid.grid.x, grid.grid.y, grid.grid.z};
+  const uint32_t size[3] = {grid.cluster.x, grid.cluster.y, grid.cluster.z};
+  for (int d = 0; d < 3; ++d) {
+    place.cluster[d] = block[d] / size[d];
+    place.clusters[d] = all[d] / size[d];
+    place.index[d] = block[d] % size[d];
+    place.size[d] = size[d];
+  }
+  place.rank = place.index[0] + size[0] * (place.index[1] + size[1] * place.index[2]);
+  place.blocks = grid.cluster_blocks();
+  place.window = place.rank * kClusterWindow;
+}
+
 bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
-                        const Dim3& block_index, uint32_t sm_id) {
+                        const Dim3& block_index, uint32_t sm_id, std::shared_ptr<Cluster> cluster) {
   State& s = *state_;
+  s.cluster = std::move(cluster);
+  if (s.cluster != nullptr) s.find_place(grid, block_index);
   if (grid.grid_id != 0 && grid.grid_id == s.grid_id && s.kernel == &kernel) {
     s.next_block(block_index);
     return true;
@@ -148,11 +180,11 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   const uint64_t threads = uint64_t{grid.block.x} * grid.block.y * grid.block.z;
   if (threads == 0 || threads > kThreadsMax) return false;
   const uint32_t warp_count = static_cast<uint32_t>((threads + kWarpLanes - 1) / kWarpLanes);
-  // The dynamic part starts at a multiple of 16 bytes.
-  const uint32_t shared_bytes = (kernel.shared_bytes + 15) / 16 * 16 + grid.dynamic_shared_bytes;
+  const uint32_t shared_bytes = shared_bytes_of(kernel, grid);
   const uint32_t stack_bytes = stack_bytes_of(kernel, grid);
   const size_t save_bytes = (size_t{kernel.save_bytes} + 127) / 64 * 64;
-  if (!s.shared.reserve(shared_bytes) || !s.save.reserve(save_bytes * warp_count) ||
+  if ((s.cluster == nullptr && !s.shared.reserve(shared_bytes)) ||
+      !s.save.reserve(save_bytes * warp_count) ||
       !s.local.reserve(size_t{kernel.local_bytes} * warp_count * kWarpLanes) ||
       !s.stack.reserve(size_t{stack_bytes} * warp_count * kWarpLanes)) {
     return false;
@@ -169,7 +201,8 @@ bool BlockRunner::begin(const CompiledKernel& kernel, const GridParams& grid,
   for (uint32_t w = 0; w < warp_count; ++w) {
     WarpContext& c = s.warps[w].context;
     c = {};
-    c.shared = s.shared.data();
+    c.shared = s.cluster != nullptr ? s.cluster->memory() : s.shared.data();
+    c.cluster = s.cluster != nullptr ? &s.place : nullptr;
     c.params = grid.params;
     c.local = s.local.data() + size_t{kernel.local_bytes} * kWarpLanes * w;
     c.save = s.save.data() + save_bytes * w;
@@ -205,9 +238,11 @@ void BlockRunner::State::next_block(const Dim3& block_index) {
   const uint32_t ctaid[3] = {block_index.x, block_index.y, block_index.z};
   if (services.fault.code != CUDA_SUCCESS) services.fault = {};
   services.barriers.reset();
+  services.cluster_barrier.reset();
   for (size_t w = 0; w < warps.size(); ++w) {
     std::memcpy(static_cast<void*>(&warps[w].context), &heads[w], sizeof heads[w]);
     std::memcpy(warps[w].context.ctaid, ctaid, sizeof ctaid);
+    if (cluster != nullptr) warps[w].context.shared = cluster->memory();
     warps[w].state = WarpState::kReady;
   }
   unfinished = static_cast<uint32_t>(warps.size());
@@ -247,6 +282,12 @@ BlockStep BlockRunner::State::step(Warp& warp, bool* progress) {
       --unfinished;
       return BlockStep::kYielded;
     case kWarpAtBarrier:
+      if (c.barrier_op == kBarrierCluster) {
+        const bool over =
+            services.cluster_barrier.wait(static_cast<uint32_t>(next), c.alive) == c.alive;
+        if (!over) warp.state = WarpState::kWaiting;
+        return BlockStep::kYielded;
+      }
       warp.state = WarpState::kWaiting;
       services.barriers.arrive(
           static_cast<uint32_t>(next),
@@ -271,10 +312,10 @@ BlockStep BlockRunner::State::step(Warp& warp, bool* progress) {
 }
 
 bool BlockRunner::State::open_barriers() {
-  if (services.barriers.used() == 0) return false;
+  if (services.barriers.used() == 0 && !services.cluster_barrier.used()) return false;
   uint32_t alive[kWarpsMax];
   for (size_t w = 0; w < warps.size(); ++w) alive[w] = warps[w].context.alive;
-  bool opened = false;
+  bool opened = services.cluster_barrier.used() && open_cluster_barrier(alive);
   for (uint32_t used = services.barriers.used(); used != 0; used &= used - 1) {
     const uint32_t id = static_cast<uint32_t>(std::countr_zero(used));
     if (!services.barriers.complete(id, alive, static_cast<uint32_t>(warps.size()))) continue;
@@ -284,11 +325,28 @@ bool BlockRunner::State::open_barriers() {
   return opened;
 }
 
+// A block that was launched without clusters is one by itself.
+bool BlockRunner::State::open_cluster_barrier(const uint32_t* alive) {
+  ClusterBarrier& barrier = services.cluster_barrier;
+  const auto count = static_cast<uint32_t>(warps.size());
+  if (barrier.announces(alive, count) && cluster != nullptr) cluster->arrive();
+  const bool over = cluster != nullptr ? cluster->phase() != barrier.phase() : barrier.announced();
+  if (!over) return false;
+  uint32_t waiting[kWarpsMax];
+  barrier.open(waiting, count);
+  wake(waiting, 0);
+  return true;
+}
+
 void BlockRunner::State::release(uint32_t id) {
   BarrierUnit& barriers = services.barriers;
   uint32_t waiting[kWarpsMax];
   for (uint32_t w = 0; w < warps.size(); ++w) waiting[w] = barriers.waiting(id, w);
-  const uint32_t result = barriers.release(id);
+  wake(waiting, barriers.release(id));
+}
+
+// Lanes, by warp, that have waited long enough.
+void BlockRunner::State::wake(const uint32_t* waiting, uint32_t result) {
   for (size_t w = 0; w < warps.size(); ++w) {
     if (waiting[w] == 0) continue;
     WarpContext& c = warps[w].context;
@@ -304,14 +362,24 @@ void BlockRunner::State::release(uint32_t id) {
   }
 }
 
+// The block has ended, however.
+void BlockRunner::State::leave() {
+  services.end_block();
+  if (cluster == nullptr) return;
+  const ClusterBarrier& barrier = services.cluster_barrier;
+  cluster->leave(barrier.announced() && barrier.phase() == cluster->phase());
+  cluster = nullptr;
+}
+
 BlockStep BlockRunner::run() {
   State& s = *state_;
+  s.advanced = false;
   FaultTrap trap;
   if (sigsetjmp(trap.back, 0) != 0) {
     disarm(&trap);
     Fault& fault = s.services.fault;
     fault.kernel = s.kernel->name;
-    s.services.end_block();
+    s.leave();
     if (trap.signal != 0) {
       fault.code = CUDA_ERROR_ILLEGAL_ADDRESS;
       fault.address = trap.address;
@@ -326,12 +394,16 @@ BlockStep BlockRunner::run() {
     progress = false;
     step = s.round(&progress);
     progress |= s.open_barriers();
+    s.advanced |= progress;
   }
   disarm(&trap);
   if (step == BlockStep::kFault) s.services.fault.kernel = s.kernel->name;
   const bool goes_on = step == BlockStep::kYielded || step == BlockStep::kInterrupted;
   if (goes_on && s.unfinished == 0) step = BlockStep::kFinished;
-  if (!goes_on || step == BlockStep::kFinished) s.services.end_block();
+  if (!goes_on || step == BlockStep::kFinished) {
+    s.leave();
+    s.services.end_block();
+  }
   return step;
 }
 

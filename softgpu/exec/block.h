@@ -15,11 +15,13 @@
 
 namespace vgpu::softgpu {
 
+class Cluster;
 struct Grid;
 
 // What all blocks of a grid share. Outlives every BlockRunner that works on it.
 struct GridParams {
   Dim3 grid, block;
+  Dim3 cluster{0, 0, 0};  // in blocks, a divisor of `grid`; zeros: launched without clusters
   uint32_t dynamic_shared_bytes = 0;
   const uint8_t* params = nullptr;
   uint64_t grid_id = 0;
@@ -30,7 +32,13 @@ struct GridParams {
   uint32_t sm_count = 1;
   ProfileCounters* profile = nullptr;  // of instrumented kernels; outlives the grid
   uint32_t stack_limit = 1024;         // bytes per thread for recursion and alloca
+
+  bool clustered() const { return cluster.x != 0; }
+  uint32_t cluster_blocks() const { return cluster.x * cluster.y * cluster.z; }
 };
+
+// A block's window: static variables and the dynamic part.
+uint32_t shared_bytes_of(const CompiledKernel& kernel, const GridParams& grid);
 
 enum class BlockStep { kFinished, kYielded, kInterrupted, kFault, kStopped };
 
@@ -53,12 +61,15 @@ class BlockRunner {
   BlockRunner& operator=(const BlockRunner&) = delete;
 
   // Prepares a block. False when its shared or local memory cannot be had
-  // (CUDA_ERROR_OUT_OF_MEMORY).
+  // (CUDA_ERROR_OUT_OF_MEMORY). `cluster`: of a grid with clusters, begun, the same for all its
+  // blocks; `kernel` was compiled for clusters then.
   bool begin(const CompiledKernel& kernel, const GridParams& grid, const Dim3& block_index,
-             uint32_t sm_id);
+             uint32_t sm_id, std::shared_ptr<Cluster> cluster = nullptr);
   // Runs until the block ends, every warp spins or waits (kYielded: call again), attention is asked
   // for (kInterrupted: call again), or a fault. Never blocks the thread.
   BlockStep run();
+  // Whether the last run() did more than find that everybody still waits.
+  bool advanced() const;
   const Fault& fault() const;
 
  private:

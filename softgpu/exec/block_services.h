@@ -6,6 +6,7 @@
 
 #include "softgpu/exec/barrier.h"
 #include "softgpu/exec/block.h"
+#include "softgpu/exec/cluster_barrier.h"
 #include "softgpu/exec/device_runtime.h"
 
 namespace vgpu::softgpu {
@@ -15,6 +16,7 @@ class BlockServices {
  public:
   DeviceServices* device = nullptr;
   BarrierUnit barriers;
+  ClusterBarrier cluster_barrier;
   Fault fault;
   ProfileCounters* profile = nullptr;  // counts of the launch; nullptr = no profile
   uint64_t local_bytes = 0;            // of all threads of a warp

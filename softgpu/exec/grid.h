@@ -40,6 +40,7 @@ struct Grid {
   std::vector<uint8_t> param_bytes;          // params.params points here
   std::unique_ptr<uint32_t[]> barrier_word;  // cooperative launches
   uint64_t blocks = 0;
+  uint32_t unit = 1;  // blocks that start together: those of a cluster
   uint64_t next = 0;  // first block not handed out; guarded by the distributor
   // Blocks not finished, and commands of its kernels' streams; whoever brings it to 0 completes the
   // command.
@@ -61,6 +62,18 @@ struct Grid {
     index.x = static_cast<uint32_t>(linear % params.grid.x);
     index.y = static_cast<uint32_t>(linear / params.grid.x % params.grid.y);
     index.z = static_cast<uint32_t>(linear / params.grid.x / params.grid.y);
+    return index;
+  }
+  // Of a grid with clusters, whose blocks are numbered cluster by cluster.
+  Dim3 clustered_index(uint64_t linear) const {
+    const Dim3 &size = params.cluster, &grid = params.grid;
+    const auto rank = static_cast<uint32_t>(linear % unit);
+    const uint64_t cluster = linear / unit;
+    const uint32_t across = grid.x / size.x, down = grid.y / size.y;
+    Dim3 index;
+    index.x = static_cast<uint32_t>(cluster % across) * size.x + rank % size.x;
+    index.y = static_cast<uint32_t>(cluster / across % down) * size.y + rank / size.x % size.y;
+    index.z = static_cast<uint32_t>(cluster / across / down) * size.z + rank / size.x / size.y;
     return index;
   }
   bool stopped() const { return channel->stop.load(std::memory_order_relaxed) != 0; }

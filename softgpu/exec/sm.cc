@@ -20,7 +20,8 @@ constexpr uint64_t kTokenSliceNs =
     2'000'000;                             // how long an SM keeps its token when others want one
 constexpr uint32_t kFruitlessSpins = 256;  // turns without progress before the thread naps
 constexpr int64_t kNapNs = 50'000;
-constexpr size_t kSpareRunnersMax = 4;
+constexpr size_t kSpareRunnersMax = 16;
+constexpr size_t kClustersKept = 4;  // and as many more as run
 
 }  // namespace
 
@@ -56,13 +57,20 @@ bool Sm::fetch() {
   if (chunks_.empty()) {
     if (!distributor_->claim(&chunk)) return false;
     chunks_.push_back(chunk);
-    return true;
+    return may_start(*chunk.grid);
   }
   if (distributor_->top_priority() < chunks_.back().grid->priority &&
       distributor_->claim(&chunk, chunks_.back().grid->priority)) {
     chunks_.push_back(chunk);
   }
-  return true;
+  return may_start(*chunks_.back().grid);
+}
+
+// Blocks of a cluster go on as soon as their siblings let them: another cluster begins when none
+// is left that could, or for what is more urgent.
+bool Sm::may_start(const Grid& grid) const {
+  return !grid.params.clustered() || residents_.empty() || fruitless_ > residents_.size() ||
+         grid.stopped() || grid.priority < residents_.front().grid->priority;
 }
 
 // Blocks that were interrupted made room for other grids, not for more of their own.
@@ -103,21 +111,54 @@ void Sm::start_block() {
     finish_blocks(grid, left);
     return;
   }
-  const uint64_t linear = chunk.next++;
+  const uint64_t linear = chunk.next;
+  chunk.next += grid->unit;
   if (chunk.empty()) chunks_.pop_back();
-  Resident resident{nullptr, grid};
-  if (spare_.empty()) {
-    resident.runner = std::make_unique<BlockRunner>(&state_->attention);
-  } else {
-    resident.runner = std::move(spare_.back());
-    spare_.pop_back();
-  }
+  if (grid->params.clustered()) [[unlikely]]
+    return start_cluster(grid, linear);
+  Resident resident{spare_runner(), grid};
   if (!resident.runner->begin(*grid->kernel, grid->params, grid->block_index(linear), id_)) {
     management_->fail(grid->channel, CUDA_ERROR_OUT_OF_MEMORY);
     finish_blocks(grid, 1);
     return;
   }
   step(std::move(resident));
+}
+
+// All blocks of the cluster whose first is `first`, so that each finds the others' shared memory
+// and none waits for one that does not fit.
+void Sm::start_cluster(Grid* grid, uint64_t first) {
+  const GridParams& params = grid->params;
+  std::vector<Resident> blocks;
+  const std::shared_ptr<Cluster> cluster = spare_cluster();
+  bool begun = cluster->begin(grid->unit, shared_bytes_of(*grid->kernel, params));
+  for (uint32_t rank = 0; rank < grid->unit && begun; ++rank) {
+    blocks.push_back({spare_runner(), grid});
+    begun = blocks.back().runner->begin(*grid->kernel, params, grid->clustered_index(first + rank),
+                                        id_, cluster);
+  }
+  if (!begun) {
+    management_->fail(grid->channel, CUDA_ERROR_OUT_OF_MEMORY);
+    finish_blocks(grid, grid->unit);
+    return;
+  }
+  for (Resident& block : blocks) step(std::move(block));
+}
+
+std::shared_ptr<Cluster> Sm::spare_cluster() {
+  const auto spare = [](const std::shared_ptr<Cluster>& each) { return each.use_count() == 1; };
+  if (clusters_.size() > kClustersKept) std::erase_if(clusters_, spare);
+  const auto found = std::find_if(clusters_.begin(), clusters_.end(), spare);
+  if (found != clusters_.end()) return *found;
+  clusters_.push_back(std::make_shared<Cluster>());
+  return clusters_.back();
+}
+
+std::unique_ptr<BlockRunner> Sm::spare_runner() {
+  if (spare_.empty()) return std::make_unique<BlockRunner>(&state_->attention);
+  std::unique_ptr<BlockRunner> runner = std::move(spare_.back());
+  spare_.pop_back();
+  return runner;
 }
 
 void Sm::step(Resident resident) {
@@ -136,8 +177,8 @@ void Sm::step(Resident resident) {
                                                        std::memory_order_relaxed);
   }
   if (step == BlockStep::kYielded) {
+    fruitless_ = resident.runner->advanced() ? 0 : fruitless_ + 1;
     residents_.push_back(std::move(resident));
-    ++fruitless_;
     return;
   }
   fruitless_ = 0;

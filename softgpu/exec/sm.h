@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "softgpu/exec/block.h"
+#include "softgpu/exec/cluster.h"
 #include "softgpu/exec/device_segment.h"
 #include "softgpu/exec/grid_management.h"
 #include "softgpu/exec/memory_space.h"
@@ -16,7 +17,8 @@
 namespace vgpu::softgpu {
 
 // Started blocks that one SM keeps while they spin or wait for each other. More than any occupancy
-// we report, so that the blocks of a cooperative grid always fit.
+// we report, so that the blocks of a cooperative grid always fit. A cluster that begins below that
+// begins as a whole.
 inline constexpr size_t kResidentBlocksMax = 64;
 
 // loop() never returns; everything else happens on its thread.
@@ -42,7 +44,11 @@ class Sm {
   bool fetch();
   bool fetch_others();
   bool may_wait(const Resident& resident) const;
+  bool may_start(const Grid& grid) const;
   void start_block();
+  void start_cluster(Grid* grid, uint64_t first);
+  std::shared_ptr<Cluster> spare_cluster();
+  std::unique_ptr<BlockRunner> spare_runner();
   void step(Resident resident);
   void finish_blocks(Grid* grid, uint64_t blocks);
   void report_fault(const Grid& grid, const Fault& fault);
@@ -59,6 +65,7 @@ class Sm {
   std::vector<Chunk> chunks_;       // the last is the most urgent
   std::deque<Resident> residents_;  // in turn
   std::vector<std::unique_ptr<BlockRunner>> spare_;
+  std::vector<std::shared_ptr<Cluster>> clusters_;  // those that nobody else holds are spare
   uint32_t turn_ = 0;             // blocks that were run or run on so far
   uint32_t fruitless_ = 0;        // steps in a row after which every block still waited
   int started_priority_ = 0;      // of the block that was started last

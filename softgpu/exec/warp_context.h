@@ -21,7 +21,28 @@ enum WarpResult : int {
   kWarpBadTarget = -4,      // a jump through a value that is no function or label
 };
 
-enum BarrierOp : uint32_t { kBarrierSync = 0, kBarrierPopc = 1, kBarrierAnd = 2, kBarrierOr = 3 };
+// kBarrierCluster: the wait for all threads of the cluster; it has no number.
+enum BarrierOp : uint32_t {
+  kBarrierSync = 0,
+  kBarrierPopc = 1,
+  kBarrierAnd = 2,
+  kBarrierOr = 3,
+  kBarrierCluster = 4
+};
+
+// Shared memory of a cluster, as 32 bits name it: the block's rank above, the place in its window
+// below.
+inline constexpr uint32_t kClusterWindowBits = 24;
+inline constexpr uint32_t kClusterWindow = 1u << kClusterWindowBits;
+inline constexpr uint32_t kRanks = 16;  // blocks of the largest cluster, a power of two
+
+// Where a block is in its cluster, and that in its grid.
+struct ClusterPlace {
+  uint32_t cluster[3], clusters[3];  // the cluster's index in the grid, and how many there are
+  uint32_t index[3], size[3];        // the block's in the cluster, and the cluster's, in blocks
+  uint32_t rank, blocks;
+  uint32_t window;  // where the block's shared memory begins in the cluster's
+};
 
 class BlockServices;
 
@@ -36,9 +57,10 @@ struct WarpSync {
 };
 
 struct WarpContext {
-  uint32_t resume;  // 0 = from the start, else the number of a suspension point
-  uint32_t mask;    // lanes that exist
-  uint8_t* shared;  // the block's window
+  uint32_t resume;              // 0 = from the start, else the number of a suspension point
+  uint32_t mask;                // lanes that exist
+  uint8_t* shared;              // the block's window; with clusters, the first block's
+  const ClusterPlace* cluster;  // nullptr: launched without clusters
   const uint8_t* params;
   uint8_t* local;             // lane 0's slice
   uint8_t* save;              // registers of a suspended warp

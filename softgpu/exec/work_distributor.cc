@@ -68,6 +68,7 @@ bool WorkDistributor::take(std::vector<Grid*>::iterator place, Chunk* chunk) {
   if (grid->blocks <= kSmallGridBlocks || grid->stopped()) take = left;
   // Blocks that wait for each other are started, not kept in hand.
   if (grid->params.cooperative_workspace != 0 && !grid->stopped()) take = 1;
+  take = (take + grid->unit - 1) / grid->unit * grid->unit;  // all blocks are whole clusters
   if (grid->next == 0) {
     grid->began_ns.store(monotonic_ns(), std::memory_order_relaxed);
     if (std::exchange(grid->holds_place, false))

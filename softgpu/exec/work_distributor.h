@@ -1,5 +1,6 @@
 // Hands the blocks of active grids to the SMs: by priority, then what kernels launched before what
-// launched it, then by age; each grid in linear block order. SPDX-License-Identifier: Apache-2.0
+// launched it, then by age; each grid in linear block order,
+// whole clusters at a time. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

@@ -52,12 +52,11 @@ void Emitter::bulk_copy(const Instruction& in) {
     if (m == "global") shared.push_back(false);
     if (m.rfind("shared", 0) == 0) shared.push_back(true);
   }
-  if (shared.size() < 2 || in.has("multicast::cluster") || in.has("cp_mask"))
-    return unsupported(in);
+  if (shared.size() < 2 || in.has("cp_mask")) return unsupported(in);
   Value* size = get(in.operands[2], {'b', 32});
-  call_helper("sg_copy_bulk", b_.getVoidTy(),
-              {place_in(in.operands[0], shared[0]), place_in(in.operands[1], shared[1]), mask_,
-               spill(size)});
+  Value *to = place_in(in.operands[0], shared[0]), *from = place_in(in.operands[1], shared[1]);
+  if (in.has("multicast::cluster")) return multicast(in, to, from, size);
+  call_helper("sg_copy_bulk", b_.getVoidTy(), {to, from, mask_, spill(size)});
   if (!in.has("mbarrier::complete_tx::bytes")) return;
   if (in.operands.size() < 4) return unsupported(in);
   mbarrier_call(static_cast<uint32_t>(MbarrierOp::kComplete), place_in(in.operands[3], true), size);
@@ -108,11 +107,5 @@ void Emitter::mbarrier(const Instruction& in) {
 
 // createpolicy: there is one policy.
 void Emitter::cache_policy(const Instruction& in) { set(in.operands[0], i64(0)); }
-
-// mapa d, a, rank and getctarank d, a: a cluster is one block.
-void Emitter::map_to_block(const Instruction& in) {
-  const Type t{'b', static_cast<uint8_t>(in.has("u64") ? 64 : 32)};
-  set(in.operands[0], in.opcode == "mapa" ? get(in.operands[1], t) : i32(0));
-}
 
 }  // namespace vgpu::softgpu

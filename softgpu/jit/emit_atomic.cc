@@ -16,7 +16,10 @@ void Emitter::atomic(const Instruction& in) {
   Type t;
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const bool red = in.opcode == "red";
-  if (in.has("async")) return unsupported(in, "reductions that an mbarrier counts");
+  if (in.has("async")) {
+    atomic(at_once(in));
+    return count_bytes(in, 2);
+  }
   AtomicOp op = AtomicOp::kAdd;
   bool found = false;
   for (const std::string& m : in.modifiers) found = found || parse_atomic_op(m, &op);

@@ -24,7 +24,11 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
   // Looks at each page of its frame, so that an overflow hits the guard page. That costs.
   size_t instructions = 0;
-  for (const Block& block : kernel_.blocks) instructions += block.code.size();
+  for (const Block& block : kernel_.blocks) {
+    instructions += block.code.size();
+    for (const Instruction& in : block.code)
+      cluster_waits_ = cluster_waits_ || (in.opcode == "barrier" && in.has("cluster"));
+  }
   if (instructions > kProbedInstructions) function_->addFnAttr("probe-stack", "inline-asm");
   warp_ = function_->getArg(0);
   auto* entry = BasicBlock::Create(context_, "entry", function_);
@@ -269,7 +273,8 @@ void Emitter::flip(const std::vector<int>& candidates) {
 void Emitter::yield(const std::vector<int>& candidates, bool flips) {
   const bool may_park = std::any_of(candidates.begin(), candidates.end(),
                                     [&](int c) { return kernel_.blocks[c].parks; });
-  if (may_park) set_context_field(offsetof(WarpContext, alive), waiting_lanes(candidates));
+  if (may_park || cluster_waits_)
+    set_context_field(offsetof(WarpContext, alive), waiting_lanes(candidates));
   suspend(candidates, kWarpYielded);
   if (may_park) {
     auto* stay = BasicBlock::Create(context_, "", function_);

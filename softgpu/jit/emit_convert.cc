@@ -89,29 +89,32 @@ Emitter::Value* Emitter::in_constants(Value* v, bool constants) {
 
 void Emitter::isspacep(const Instruction& in) {
   Value* v = get(in.operands[1], {'u', 64});
-  const bool shared = in.in_shared();
+  const bool shared = in.in_shared(), of_cluster = in.has("shared::cluster") && variant_.clustered;
   if (in.has("const") || in.has("param") || in.has("param::entry"))
     return set(in.operands[0], in_constants(v, in.has("const")));
   if (!shared && !in.has("local") && !in.has("global")) return unsupported(in);
-  auto inside = [&](size_t base_field, Value* bytes) {
-    Value* base = context_field(base_field, int_type(64));
+  auto inside = [&](Value* base, Value* bytes) {
     if (is_vector(v)) {
       base = splat(base);
       bytes = splat(bytes);
     }
     return b_.CreateICmpULT(b_.CreateSub(v, base), bytes);
   };
+  auto field = [&](size_t base_field) { return context_field(base_field, int_type(64)); };
   Value* window = b_.CreateZExt(
       context_field(offsetof(WarpContext, total_shared_bytes), int_type(32)), int_type(64));
+  Value* all = variant_.clustered ? i64(uint64_t{kRanks} * kClusterWindow) : window;
+  Value* memory = field(offsetof(WarpContext, shared));
+  if (of_cluster) return set(in.operands[0], inside(memory, all));
+  if (shared) return set(in.operands[0], inside(own_window(), window));
   const uint64_t slices = uint64_t{kernel_.function.local_slice()} * variant_.lanes;
-  if (shared) return set(in.operands[0], inside(offsetof(WarpContext, shared), window));
   Value* stacks = b_.CreateMul(
       b_.CreateZExt(context_field(offsetof(WarpContext, stack_bytes), int_type(32)), int_type(64)),
       i64(variant_.lanes));
-  Value* local = b_.CreateOr(inside(offsetof(WarpContext, local), i64(slices)),
-                             inside(offsetof(WarpContext, stack), stacks));
+  Value* local = b_.CreateOr(inside(field(offsetof(WarpContext, local)), i64(slices)),
+                             inside(field(offsetof(WarpContext, stack)), stacks));
   if (in.has("local")) return set(in.operands[0], local);
-  Value* other = b_.CreateOr(inside(offsetof(WarpContext, shared), window), local);
+  Value* other = b_.CreateOr(inside(memory, all), local);
   set(in.operands[0], b_.CreateNot(other));
 }
 

@@ -254,18 +254,13 @@ Emitter::Value* Emitter::special(const std::string& name) {
     const bool high = name.size() > 3 && name.compare(name.size() - 3, 3, "_hi") == 0;
     return high ? b_.CreateLShr(t, i64(32)) : t;
   }
-  if (name.rfind("%envreg", 0) == 0 || name.rfind("%cluster_ctaid", 0) == 0 ||
-      name == "%cluster_ctarank" || name == "%is_explicit_cluster") {
-    return i32(0);
-  }
-  if (name.rfind("%clusterid.", 0) == 0) return special("%ctaid" + name.substr(10));
-  if (name.rfind("%nclusterid.", 0) == 0) return special("%nctaid" + name.substr(11));
+  if (name.rfind("%envreg", 0) == 0) return i32(0);
+  if (Value* word = cluster_special(name); word != nullptr) return word;
   if (name == "%aggr_smem_size") return special("%total_smem_size");
   if (name.rfind("%pm", 0) == 0 || name.rfind("%reserved_smem", 0) == 0 ||
       name.rfind("%current_graph", 0) == 0) {
     return i64(0);
   }
-  if (name.rfind("%cluster_nctaid", 0) == 0 || name == "%cluster_nctarank") return i32(1);
   refuse({0, 0, "special register '" + name + "' is not supported"});
   return i32(0);
 }
@@ -282,7 +277,10 @@ Emitter::Value* Emitter::symbol_address(const Operand& o) {
     const uint32_t dynamic_base = (kernel_.shared.bytes + 15) / 16 * 16;
     const auto placed = kernel_.shared.place.find(v->offset);
     const uint32_t at = placed == kernel_.shared.place.end() ? v->offset : placed->second;
-    return i64((v->dynamic ? dynamic_base : at) + extra);
+    Value* place = i64((v->dynamic ? dynamic_base : at) + extra);
+    if (!variant_.clustered) return place;
+    Value* window = cluster_word(offsetof(ClusterPlace, window));
+    return b_.CreateAdd(b_.CreateZExt(window, int_type(64)), place);
   }
   if (v != nullptr && v->space == ptx::Space::kLocal) {
     Value* base = context_field(offsetof(WarpContext, local), int_type(64));

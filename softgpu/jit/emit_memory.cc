@@ -204,7 +204,10 @@ void Emitter::load_parts(const Instruction& in) {
 
 void Emitter::store(const Instruction& in) {
   Type t;
-  if (in.has("async")) return unsupported(in, "stores that an mbarrier counts");
+  if (in.has("async")) {
+    store(at_once(in));
+    return count_bytes(in, 2);
+  }
   if (!in.type_from_end(0, &t)) return unsupported(in, "no type");
   const Address a = address(in.operands[0], in);
   const Operand& from = in.operands[1];

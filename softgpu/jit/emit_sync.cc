@@ -9,7 +9,7 @@ namespace vgpu::softgpu {
 
 using llvm::BasicBlock;
 
-// bar.sync a{, b}; bar.red.op d, a{, b}, p; bar.arrive a, b; barrier.cta.…
+// bar.sync a{, b}; bar.red.op d, a{, b}, p; bar.arrive a, b; barrier.cta.…; barrier.cluster.…
 Emitter::Barrier Emitter::barrier_operands(const Instruction& in) {
   Barrier r;
   const bool reduces = in.has("red");
@@ -19,7 +19,7 @@ Emitter::Barrier Emitter::barrier_operands(const Instruction& in) {
   r.id = extra > 0 ? get(in.operands[first], t) : i32(0);
   r.threads = extra > 1 ? get(in.operands[first + 1], t) : i32(0);
   r.votes = i32(0);
-  r.op = kBarrierSync;
+  r.op = in.has("cluster") ? kBarrierCluster : kBarrierSync;
   if (reduces) {
     r.op = in.has("popc") ? kBarrierPopc : in.has("and") ? kBarrierAnd : kBarrierOr;
     r.votes = b_.CreateAnd(mask_bits(predicate(in.operands.back())), mask_);
@@ -47,13 +47,14 @@ void Emitter::barrier_end(int b, const Instruction& in) {
   set_context_field(offsetof(WarpContext, barrier_threads), barrier.threads);
   set_context_field(offsetof(WarpContext, barrier_votes), barrier.votes);
   set_context_field(offsetof(WarpContext, barrier_op), i32(barrier.op));
+  if (cluster_waits_) set_context_field(offsetof(WarpContext, alive), mask_);
   if (next < 0) {
     b_.CreateBr(finish_);
     return;
   }
   add_pending(next, mask_);
   suspend({next}, kWarpAtBarrier);
-  if (barrier.op != kBarrierSync) {
+  if (in.has("red")) {
     Value* result = context_field(offsetof(WarpContext, barrier_result), int_type(32));
     if (barrier.op != kBarrierPopc) result = b_.CreateICmpNE(result, i32(0));
     mask_ = b_.CreateLoad(int_type(32), pending_[next]);
@@ -65,7 +66,7 @@ void Emitter::barrier_end(int b, const Instruction& in) {
 void Emitter::barrier_arrive(const Instruction& in) {
   const Barrier barrier = barrier_operands(in);
   call_helper("sg_barrier", b_.getVoidTy(),
-              {warp_, i32(kBarrierSync), i32(0), mask_, spill(barrier.id), spill(barrier.threads),
+              {warp_, i32(barrier.op), i32(0), mask_, spill(barrier.id), spill(barrier.threads),
                barrier.votes});
 }
 

@@ -118,7 +118,7 @@ void Emitter::warp_barrier(const Instruction& in) {
     b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
     return;
   }
-  if (in.has("arrive") && !in.has("cluster")) return barrier_arrive(in);
+  if (in.has("arrive")) return barrier_arrive(in);
   unsupported(in);
 }
 

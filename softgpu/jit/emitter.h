@@ -315,12 +315,20 @@ class Emitter {
   Value* atomic_element(const Instruction& in, const Type& t, AtomicOp op, const Address& a,
                         Value* value, Value* second);
 
+  // emit_cluster.cc
+  Value* cluster_word(size_t offset);  // of ClusterPlace
+  Value* cluster_special(const std::string& name);
+  Value* own_window();  // address, i64
+  void map_to_block(const Instruction&);
+  static Instruction at_once(const Instruction& in);
+  void count_bytes(const Instruction& in, size_t mbarrier_at);
+  void multicast(const Instruction& in, Value* to, Value* from, Value* size);
+
   // emit_async.cc: copies that are done at once, and mbarriers
   void async_copy(const Instruction&);
   void bulk_copy(const Instruction&);
   void mbarrier(const Instruction&);
   void cache_policy(const Instruction&);
-  void map_to_block(const Instruction&);
   Value* place_in(const Operand& o, bool shared);  // <lanes x i64> in memory
   // emit_tensor.cc: copies of boxes that tensor maps describe
   void tensor_copy(const Instruction&);
@@ -383,6 +391,7 @@ class Emitter {
   int block_ = 0;
   uint32_t save_bytes_max_ = 0, suspension_count_ = 0;
   std::vector<std::string> symbols_;
+  bool cluster_waits_ = false;  // there is a wait for the cluster: who has left must be known
   bool failed_ = false;
   Diagnostic error_;
   std::vector<Diagnostic>* refusals_ = nullptr;

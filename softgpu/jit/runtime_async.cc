@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "softgpu/exec/block_services.h"
+#include "softgpu/exec/warp_context.h"
 #include "softgpu/jit/async_op.h"
 #include "softgpu/jit/atomic_op.h"
 #include "softgpu/jit/runtime.h"
@@ -111,6 +113,26 @@ void mbarrier(uint32_t op, const uint64_t* address, uint32_t mask, const uint64_
   });
 }
 
+// To the windows of the blocks that the bits of `blocks` stand for, and the same place in each; the
+// mbarriers likewise.
+void copy_multicast(WarpContext* warp, const uint64_t* to, const uint64_t* from, uint32_t mask,
+                    const uint32_t* size, const uint64_t* mbarriers, const uint32_t* blocks) {
+  const auto memory = reinterpret_cast<uint64_t>(warp->shared);
+  const uint32_t count = warp->cluster != nullptr ? warp->cluster->blocks : 1;
+  each(mask, [&](int i) {
+    for (uint32_t left = blocks[i] & 0xffff; left != 0; left &= left - 1) {
+      const auto rank = static_cast<uint32_t>(std::countr_zero(left));
+      const uint64_t window = memory + uint64_t{rank} * kClusterWindow;
+      const uint64_t place = window + (to[i] - memory) % kClusterWindow;
+      if (rank >= count)
+        warp->services->abort(CUDA_ERROR_ILLEGAL_ADDRESS, place, "no such block in the cluster");
+      std::memmove(reinterpret_cast<void*>(place), reinterpret_cast<const void*>(from[i]), size[i]);
+      const uint64_t barrier = window + (mbarriers[i] - memory) % kClusterWindow;
+      step(MbarrierOp::kComplete, reinterpret_cast<uint64_t*>(barrier), size[i]);
+    }
+  });
+}
+
 uint32_t combine_half(AtomicOp op, uint32_t old, uint32_t value, uint32_t format) {
   const float a = decode_small_float(old, format), b = decode_small_float(value, format);
   if (op == AtomicOp::kAdd) return encode_small_float(double{a} + double{b}, format);
@@ -181,6 +203,7 @@ std::span<const RuntimeSymbol> runtime_async_symbols() {
   static const RuntimeSymbol kSymbols[] = {
       {"sg_copy", reinterpret_cast<void*>(copy)},
       {"sg_copy_bulk", reinterpret_cast<void*>(copy_bulk)},
+      {"sg_copy_multicast", reinterpret_cast<void*>(copy_multicast)},
       {"sg_mbarrier", reinterpret_cast<void*>(mbarrier)},
       {"sg_atomic_small", reinterpret_cast<void*>(atomic_small)},
       {"sg_atomic128", reinterpret_cast<void*>(atomic_128)}};

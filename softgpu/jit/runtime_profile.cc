@@ -64,8 +64,10 @@ void access(WarpContext* warp, const uint64_t* address, uint32_t mask, uint32_t 
   ProfileCounters* const counters = warp->services->profile;
   if (counters == nullptr || mask == 0) return;
   const uint64_t at = address[std::countr_zero(mask)];
-  const auto shared = reinterpret_cast<uint64_t>(warp->shared);
-  if (at - shared < warp->total_shared_bytes) return shared_access(counters, address, mask, bytes);
+  uint64_t in_shared = at - reinterpret_cast<uint64_t>(warp->shared);
+  if (warp->cluster != nullptr && in_shared >> kClusterWindowBits < kRanks)
+    in_shared %= kClusterWindow;
+  if (in_shared < warp->total_shared_bytes) return shared_access(counters, address, mask, bytes);
   const auto local = reinterpret_cast<uint64_t>(warp->local);
   if (at - local < warp->services->local_bytes) return;
   const uint64_t wanted = static_cast<uint64_t>(std::popcount(mask)) * bytes;

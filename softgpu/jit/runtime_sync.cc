@@ -193,9 +193,16 @@ uint32_t at_once(uint32_t code, uint32_t mask, const uint32_t* members, const ui
   return flags;
 }
 
-// bar.sync, bar.red and bar.arrive in divergent code; lanes may name different barriers.
+// bar.sync, bar.red and bar.arrive in divergent code, where lanes may name different barriers; and
+// arrivals at the cluster's, and waits for it in divergent code.
 void barrier(WarpContext* warp, uint32_t op, uint32_t waits, uint32_t mask, const uint32_t* ids,
              const uint32_t* threads, uint32_t votes) {
+  if (op == kBarrierCluster) {
+    ClusterBarrier& cluster = warp->services->cluster_barrier;
+    if (waits == 0) return cluster.arrive(warp->warp_id, mask);
+    warp->released |= cluster.wait(warp->warp_id, mask);
+    return;
+  }
   for (uint32_t left = mask; left != 0;) {
     const int first = std::countr_zero(left);
     uint32_t lanes = 0;

@@ -161,8 +161,9 @@ class Divergence {
       if (in.guard >= 0) continue;
       const size_t reduces = in.has("red") ? 2 : 0;
       const Operand* const members = in.operands.empty() ? nullptr : &in.operands.back();
+      // No count of threads; and lanes may come to a cluster's barrier when it is open already.
       if (sync_kind(in) == SyncKind::kBarrier)
-        gathers_[b] = in.operands.size() - reduces <= 1;  // no count of threads
+        gathers_[b] = in.operands.size() - reduces <= 1 && !in.has("cluster");
       else if (sync_kind(in) == SyncKind::kWarp && members != nullptr)
         gathers_[b] = is_full(*members) || (members->kind == Operand::Kind::kRegister &&
                                             written[members->reg] == 1 && full[members->reg]);

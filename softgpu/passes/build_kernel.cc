@@ -180,7 +180,7 @@ SyncKind sync_kind(const Instruction& in) {
   const std::string& op = in.opcode;
   if (op == "bar" || op == "barrier") {
     if (in.has("warp")) return SyncKind::kWarp;
-    return in.has("arrive") || in.has("cluster") ? SyncKind::kNone : SyncKind::kBarrier;
+    return in.has("arrive") ? SyncKind::kNone : SyncKind::kBarrier;
   }
   const bool collective =
       op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "elect";

@@ -66,7 +66,7 @@ class BitSet {
 };
 
 // What an instruction makes its lanes wait for: nothing, lanes of the warp that a member mask
-// names, or threads of the block at a barrier.
+// names, or threads of the block, or of its cluster, at a barrier.
 enum class SyncKind : uint8_t { kNone, kWarp, kBarrier };
 SyncKind sync_kind(const ptx::Instruction& in);
 
@@ -127,12 +127,15 @@ struct Variant {
   unsigned lanes = 32;
   bool profile = false;  // counts what it does
   bool strict = false;   // misaligned accesses are faults
+  // Launched with clusters: shared addresses are places in the cluster's memory, and begin with the
+  // rank of their block.
+  bool clustered = false;
   bool full_rows() const { return row == 32; }
   bool operator==(const Variant&) const = default;
   // Different for different variants.
   std::string text() const {
     return std::to_string(row) + "r" + std::to_string(lanes) + (strict ? "s" : "") +
-           (profile ? "p" : "");
+           (profile ? "p" : "") + (clustered ? "c" : "");
   }
 };
 

@@ -85,7 +85,7 @@ struct Instruction {
   int line = 0;
 
   bool has(const char* modifier) const;
-  // Whether it names shared memory; a cluster is one block, so that its memory is the block's.
+  // Whether it names shared memory, the block's or the cluster's.
   bool in_shared() const { return has("shared") || has("shared::cta") || has("shared::cluster"); }
   // The n-th modifier that is a type, counted from the end: 0 = the last.
   bool type_from_end(int n, Type* type) const;
@@ -119,6 +119,8 @@ struct Function {
   // What one lane's local variables take: the lanes' slices follow each other.
   uint32_t local_slice() const { return (local_bytes + 15) / 16 * 16; }
   uint32_t max_threads[3] = {}, required_threads[3] = {};
+  uint32_t required_cluster[3] = {}, max_cluster_blocks = 0;
+  bool explicit_cluster = false;
 };
 
 // Who sees a name when modules are linked. Without a word for it: the module alone.

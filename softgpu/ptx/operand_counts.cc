@@ -12,11 +12,11 @@ size_t least_operands(const std::string& opcode) {
       {2,
        " mov ld st ldu cvt cvta abs neg not cnot popc clz brev bfind isspacep rcp sqrt rsqrt sin "
        "cos "
-       "ex2 lg2 tanh testp red vote brx alloca "},
+       "ex2 lg2 tanh testp red vote brx alloca getctarank "},
       {3,
        " add sub addc subc mul mul24 div rem min max and or xor shl shr setp set copysign atom "
        "match "
-       "redux szext bmsk "},
+       "redux szext bmsk mapa "},
       {4, " mad madc mad24 fma sad selp slct bfe shf prmt dp4a dp2a shfl fns "},
       {5, " lop3 bfi "}};
   static const auto* const counts = [] {

@@ -146,21 +146,23 @@ void Parser::read_dims(uint32_t dims[3]) {
 }
 
 void Parser::function_directives() {
-  uint32_t ignored[3];
   while (!failed_ && peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
     const std::string name = word();
     if (name == ".maxntid")
       read_dims(function_->max_threads);
     else if (name == ".reqntid")
       read_dims(function_->required_threads);
-    else if (name == ".minnctapersm" || name == ".maxnreg" || name == ".maxnctapersm" ||
-             name == ".maxclusterrank")
+    else if (name == ".minnctapersm" || name == ".maxnreg" || name == ".maxnctapersm")
       integer();
+    else if (name == ".maxclusterrank")
+      function_->max_cluster_blocks = static_cast<uint32_t>(integer());
     else if (name == ".reqnctapercluster")
-      read_dims(ignored);
+      read_dims(function_->required_cluster);
+    else if (name == ".explicitcluster")
+      function_->explicit_cluster = true;
     else if (name == ".pragma")
       skip_past(";");
-    else if (name != ".noreturn" && name != ".explicitcluster")
+    else if (name != ".noreturn")
       fail("'" + name + "' is no directive of a function");
   }
 }

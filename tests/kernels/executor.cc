@@ -2,9 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "softgpu/exec/block.h"
+#include "softgpu/exec/cluster.h"
+#include "softgpu/exec/grid.h"
+#include "softgpu/exec/grid_family.h"
+#include "softgpu/exec/kernel_host.h"
+#include "softgpu/exec/stream_queue.h"
 #include "softgpu/exec/warp_context.h"
 
 namespace vgpu::softgpu {
@@ -86,6 +92,16 @@ void Threads::open_barriers() {
   }
 }
 
+GridParams params_of(const Launch& launch) {
+  GridParams grid;
+  grid.grid = launch.grid;
+  grid.block = launch.block;
+  grid.cluster = launch.cluster;
+  grid.dynamic_shared_bytes = launch.dynamic_shared_bytes;
+  grid.params = static_cast<const uint8_t*>(launch.params);
+  return grid;
+}
+
 }  // namespace
 
 std::unique_ptr<TestModule> TestModule::load(std::string_view ptx, std::string* error) {
@@ -133,14 +149,45 @@ int TestModule::kernel(const std::string& name) const {
 bool TestModule::run(int kernel, Lanes lanes, const Launch& launch, std::string* error) {
   Diagnostic d;
   const auto index = static_cast<uint32_t>(kernel);
-  const CompiledKernel* k = lanes != Lanes::kOne ? code_->compile(index, launch.block, &d)
-                                                 : code_->compile_for_one_lane(index, &d);
+  const bool clustered = launch.cluster.x != 0;
+  const CompiledKernel* k = lanes != Lanes::kOne
+                                ? code_->compile(index, launch.block, &d, clustered)
+                                : code_->compile_for_one_lane(index, &d);
   if (k == nullptr) {
     *error = "line " + std::to_string(d.line) + ": " + d.text;
     return false;
   }
+  if (clustered) return run_clusters(*k, launch, error);
   return lanes == Lanes::kOne ? run_threads(*k, launch, error)
                               : run_warps(*k, lanes, launch, error);
+}
+
+// Blocks of a cluster in turn, as an SM does it.
+bool TestModule::run_clusters(const CompiledKernel& kernel, const Launch& launch,
+                              std::string* error) {
+  Grid grid;
+  grid.params = params_of(launch);
+  grid.unit = grid.params.cluster_blocks();
+  auto cluster = std::make_shared<Cluster>();
+  std::vector<BlockRunner> runners(grid.unit);
+  for (uint64_t first = 0; first < launch.grid.x * launch.grid.y * launch.grid.z;
+       first += grid.unit) {
+    bool begun = cluster->begin(grid.unit, shared_bytes_of(kernel, grid.params));
+    for (uint32_t rank = 0; rank < grid.unit; ++rank)
+      begun = begun && runners[rank].begin(kernel, grid.params, grid.clustered_index(first + rank),
+                                           0, cluster);
+    if (!begun) return *error = "no cluster", false;
+    std::vector<BlockStep> steps(grid.unit, BlockStep::kYielded);
+    const auto runs = [](BlockStep step) { return step == BlockStep::kYielded; };
+    for (int turn = 0; std::any_of(steps.begin(), steps.end(), runs); ++turn) {
+      if (turn == kTurnsMax) return *error = "never ends", false;
+      for (uint32_t rank = 0; rank < grid.unit; ++rank) {
+        if (runs(steps[rank])) steps[rank] = runners[rank].run();
+        if (steps[rank] == BlockStep::kFault) return *error = runners[rank].fault().text, false;
+      }
+    }
+  }
+  return true;
 }
 
 bool TestModule::run_warps(const CompiledKernel& kernel, Lanes lanes, const Launch& launch,
@@ -148,11 +195,7 @@ bool TestModule::run_warps(const CompiledKernel& kernel, Lanes lanes, const Laun
   static const std::atomic<uint32_t> kAlways{1};
   const bool interrupted = lanes == Lanes::kInterrupted;
   const int turns_max = interrupted ? 1000 * kTurnsMax : kTurnsMax;
-  GridParams grid;
-  grid.grid = launch.grid;
-  grid.block = launch.block;
-  grid.dynamic_shared_bytes = launch.dynamic_shared_bytes;
-  grid.params = static_cast<const uint8_t*>(launch.params);
+  const GridParams grid = params_of(launch);
   BlockRunner runner(interrupted ? &kAlways : nullptr);
   for (uint32_t i = 0; i < launch.grid.x * launch.grid.y * launch.grid.z; ++i) {
     const Dim3 index{i % launch.grid.x, i / launch.grid.x % launch.grid.y,

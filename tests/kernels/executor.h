@@ -20,6 +20,7 @@ enum class Lanes { kWarp, kInterrupted, kOne };
 
 struct Launch {
   Dim3 grid, block;
+  Dim3 cluster{0, 0, 0};  // zeros: without clusters
   uint32_t dynamic_shared_bytes = 0;
   const void* params = nullptr;
 };
@@ -38,6 +39,7 @@ class TestModule {
   void place_globals();
   bool run_warps(const CompiledKernel& kernel, Lanes lanes, const Launch& launch,
                  std::string* error);
+  bool run_clusters(const CompiledKernel& kernel, const Launch& launch, std::string* error);
   bool run_threads(const CompiledKernel& kernel, const Launch& launch, std::string* error);
 
   std::shared_ptr<const Program> program_;

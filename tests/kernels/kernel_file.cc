@@ -98,6 +98,11 @@ bool read_line(const Words& w, KernelFile* file) {
   if (w[0] == "entry") return file->entry = w[1], true;
   if (w[0] == "grid") return dims(&file->launch.grid);
   if (w[0] == "block") return dims(&file->launch.block);
+  if (w[0] == "cluster") {
+    file->launch.cluster = {};
+    file->whole_warps = true;
+    return dims(&file->launch.cluster);
+  }
   if (w[0] == "lanes") return file->whole_warps = w[1] == "32", file->whole_warps;
   if (w[0] == "near") return (file->near = std::strtod(w[1].c_str(), nullptr)) > 0;
   if (w[0] != "shared") return false;

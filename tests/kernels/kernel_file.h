@@ -6,6 +6,7 @@
 //   //! entry name                  kernel to run; default: the first
 //   //! grid 2,1,1                  default 1
 //   //! block 64,1,1                default 32
+//   //! cluster 2,1,1              default: launched without clusters
 //   //! shared 256                  dynamic shared bytes; default 0
 //   //! lanes 32                    not thread by thread: the kernel needs whole warps
 //   //! in a u32 64 = random 7      a parameter: pointer to 64 elements

@@ -148,9 +148,6 @@ TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
   for (const char* text :
        {"add.sat.u32 %r1, %r2, %r3;", "sub.sat.s64 %rd1, %rd2, %rd3;",
         "mad.lo.sat.s32 %r1, %r2, %r3, %r4;",
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
-        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
-        "[%r1], %r2, [%r3];",
         "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], %r2, %r3;"}) {
     std::string error;
     EXPECT_FALSE(runs(text, &error)) << text;

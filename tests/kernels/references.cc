@@ -164,7 +164,8 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
       {"wrapped", wrapped},
       {"hashes", hashes},
       {"spin_registers", spin_registers},
-      {"member_masks", member_masks}};
+      {"member_masks", member_masks},
+      {"cluster_barrier_sums", cluster_barrier_sums}};
   if (auto control = kControl.find(name); control != kControl.end()) {
     control->second(out);
     return true;

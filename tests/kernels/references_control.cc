@@ -28,6 +28,13 @@ void spin_registers(Buffer* d) {
   for (uint32_t i = 0; i < d->count; ++i) d->as<uint32_t>()[i] = (i + 5 + 7 + 9) * 1000 + 11;
 }
 
+void cluster_barrier_sums(Buffer* d) {
+  for (uint32_t i = 0; i < d->count; ++i) {
+    const uint32_t block = i / 96, thread = i % 96;
+    d->as<uint32_t>()[i] = block % 4 != 3 && thread < 80 ? 3 * 80 : 0;
+  }
+}
+
 void member_masks(Buffer* d) {
   auto* r = d->as<uint32_t>();
   for (uint32_t i = 0; i < d->count; ++i) r[i] = i * 7;

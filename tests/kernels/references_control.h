@@ -14,5 +14,6 @@ void wrapped(Buffer* d);
 void hashes(Buffer* d);
 void spin_registers(Buffer* d);
 void member_masks(Buffer* d);
+void cluster_barrier_sums(Buffer* d);
 
 }  // namespace vgpu::softgpu

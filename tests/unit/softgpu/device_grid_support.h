@@ -95,7 +95,7 @@ class GridTest : public ::testing::Test {
   }
 
   uint64_t launch(const std::shared_ptr<StreamQueue>& queue, int (*entry)(WarpContext*), Dim3 grid,
-                  uint32_t tag = 0) {
+                  uint32_t tag = 0, Dim3 cluster = {0, 0, 0}) {
     CompiledKernel* const kernel = keep_kernel();
     kernel->entry = entry;
     kernel->name = "fake";
@@ -107,6 +107,8 @@ class GridTest : public ::testing::Test {
     std::memcpy(made->param_bytes.data() + 8, &tag, 4);
     made->params.params = made->param_bytes.data();
     made->params.grid = grid;
+    made->params.cluster = cluster;
+    if (made->params.clustered()) made->unit = made->params.cluster_blocks();
     made->params.stop = &queue->channel->stop;
     made->blocks = uint64_t{grid.x} * grid.y * grid.z;
     made->remaining = made->blocks;
