@@ -9,7 +9,7 @@
 namespace vgpu::protocol {
 
 inline constexpr uint32_t kProtocolVersion =
-    5;  // raised by any change of layout or of the handshake
+    6;  // raised by any change of layout or of the handshake
 
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;

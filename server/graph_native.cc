@@ -3,6 +3,7 @@
 #include <algorithm>
 #include "api/stream_memory.h"
 #include "op.h"
+#include "server/cluster.h"
 #include "server/graph.h"
 #include "server/host_calls.h"
 #include "server/objects.h"
@@ -56,6 +57,11 @@ CUresult add_kernel(const DriverTable& driver, CUgraph graph, const Before& befo
   if (result == CUDA_SUCCESS && node.launch.flags == protocol::kLaunchCooperative) {
     value.cooperative = 1;
     result = driver.cuGraphKernelNodeSetAttribute(*out, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value);
+  }
+  if (result == CUDA_SUCCESS && node.launch.cluster != 0) {
+    value = cluster_value(node.launch.cluster);
+    result =
+        driver.cuGraphKernelNodeSetAttribute(*out, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value);
   }
   if (result == CUDA_SUCCESS && node.has_priority) {
     value = {};

@@ -4,6 +4,7 @@
 
 #include "op.h"
 #include "protocol/wire/graph_nodes.h"
+#include "server/cluster.h"
 #include "server/graph.h"
 #include "server/memory_operation.h"
 #include "server/rect.h"
@@ -27,7 +28,8 @@ bool take(Bytes* bytes, Args* args) {
 // Each of these: kMalformed when the bytes are none of this command.
 NodesResult read_launch(Session& session, Bytes bytes, GraphNode* node) {
   if (!take(&bytes, &node->launch) || node->launch.param_bytes != bytes.size() ||
-      (node->launch.flags & ~protocol::kLaunchCooperative) != 0) {
+      (node->launch.flags & ~protocol::kLaunchCooperative) != 0 ||
+      !good_cluster(node->launch.cluster)) {
     return NodesResult::kMalformed;
   }
   CUresult result = CUDA_SUCCESS;

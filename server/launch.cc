@@ -1,5 +1,6 @@
 // Launching kernels, and what can be set on them.
 // SPDX-License-Identifier: Apache-2.0
+#include "server/cluster.h"
 #include "server/work.h"
 #include "server_handlers.h"
 
@@ -30,12 +31,21 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
 namespace {
 
 // cuLaunchCooperativeKernel takes no packed parameters; the attribute says the same.
-CUresult launch_cooperative(const DriverTable& driver, CUfunction function,
-                            const wire::LaunchArgs& args, CUstream stream, void** extra) {
+CUresult launch_with_attributes(const DriverTable& driver, CUfunction function,
+                                const wire::LaunchArgs& args, CUstream stream, void** extra) {
   if (driver.cuLaunchKernelEx == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  CUlaunchAttribute attribute = {};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-  attribute.value.cooperative = 1;
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if ((args.flags & protocol::kLaunchCooperative) != 0) {
+    CUlaunchAttribute& cooperative = attributes[count++];
+    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    cooperative.value.cooperative = 1;
+  }
+  if (args.cluster != 0) {
+    CUlaunchAttribute& cluster = attributes[count++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value = cluster_value(args.cluster);
+  }
   CUlaunchConfig config = {};
   config.gridDimX = args.grid[0];
   config.gridDimY = args.grid[1];
@@ -45,8 +55,8 @@ CUresult launch_cooperative(const DriverTable& driver, CUfunction function,
   config.blockDimZ = args.block[2];
   config.sharedMemBytes = args.shared_bytes;
   config.hStream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return driver.cuLaunchKernelEx(&config, function, nullptr, extra);
 }
 
@@ -62,7 +72,7 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   if (args.param_bytes != record.blob().size() || args.param_bytes < kernel->param_bytes) {
     return session.malformed(record, "parameter bytes");
   }
-  if ((args.flags & ~protocol::kLaunchCooperative) != 0)
+  if ((args.flags & ~protocol::kLaunchCooperative) != 0 || !good_cluster(args.cluster))
     return session.malformed(record, "launch flags");
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   session.admission().admit(kLaunchCost);
@@ -77,8 +87,9 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
         void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(blob),
                          CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
         return session.watchdog().watch(context, handle, 1, [&] {
-          if (args.flags == protocol::kLaunchCooperative) {
-            return launch_cooperative(driver, function, args, handle, bytes == 0 ? nullptr : extra);
+          if ((args.flags | args.cluster) != 0) {
+            return launch_with_attributes(driver, function, args, handle,
+                                          bytes == 0 ? nullptr : extra);
           }
           return driver.cuLaunchKernel(
               function, args.grid[0], args.grid[1], args.grid[2], args.block[0], args.block[1],

@@ -59,8 +59,9 @@ class GraphBackend final : public graph::Backend {
     } else if (p.ctx != nullptr) {
       if (CUresult r = find_context(*session, p.ctx, &context); r != CUDA_SUCCESS) return r;
     }
-    CUresult r =
-        check_shape(*session, context->device, handle, *function->kernel, shape_of(*kernel));
+    Shape shape = shape_of(*kernel);
+    shape.cluster_later = true;
+    CUresult r = check_shape(*session, context->device, handle, *function->kernel, shape);
     const void* buffer = nullptr;
     size_t bytes = 0;
     if (r == CUDA_SUCCESS)

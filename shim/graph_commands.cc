@@ -52,6 +52,12 @@ CUresult write(Target to, const graph::KernelPayload& kernel) {
   if (CUresult r = find_node_function(to.session, to.context, kernel, &function); r != CUDA_SUCCESS)
     return r;
   const Shape shape = shape_of(kernel);
+  // Attributes may have been set since the node was made.
+  ClusterSize cluster;
+  if (CUresult r =
+          check_cluster(to.session, to.context->device, *function->kernel, shape, &cluster);
+      r != CUDA_SUCCESS)
+    return r;
   wire::LaunchArgs args;
   args.module = function->module;
   args.index = function->index;
@@ -60,6 +66,7 @@ CUresult write(Target to, const graph::KernelPayload& kernel) {
   args.shared_bytes = shape.shared_bytes;
   args.flags = shape.cooperative ? protocol::kLaunchCooperative : 0;
   args.param_bytes = static_cast<uint32_t>(kernel.packed.size());
+  args.cluster = pack_cluster(shape.cluster);
   int priority = 0;
   if (to.node_priority && kernel.attributes.priority(&priority)) {
     args.priority = priority;
@@ -193,7 +200,8 @@ Shape shape_of(const graph::KernelPayload& kernel) {
   return {{p.gridDimX, p.gridDimY, p.gridDimZ},
           {p.blockDimX, p.blockDimY, p.blockDimZ},
           p.sharedMemBytes,
-          kernel.attributes.cooperative()};
+          kernel.attributes.cooperative(),
+          kernel.attributes.cluster()};
 }
 
 CUresult check_fill(Session& session, const CUDA_MEMSET_NODE_PARAMS_v2& fill) {

@@ -18,6 +18,7 @@ namespace {
 struct ShapeLimits {
   uint32_t grid[3], block[3], threads;
   uint64_t shared;
+  bool clusters;
 };
 
 ShapeLimits read_limits(const protocol::DeviceSnapshot& snapshot) {
@@ -29,7 +30,8 @@ ShapeLimits read_limits(const protocol::DeviceSnapshot& snapshot) {
           {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
            get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
           get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-          get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)};
+          get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+          get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0};
 }
 
 const ShapeLimits& limits_of(Session& session, CUdevice device) {
@@ -61,8 +63,24 @@ CUresult check_limits(const ShapeLimits& limits, const Kernel& kernel, const Sha
   return CUDA_SUCCESS;
 }
 
-// All blocks of a cooperative grid must be resident at once.
-CUresult check_cooperative(CUfunction function, const Shape& shape) {
+// Most launches have to do with clusters neither by their kernel nor by their attributes.
+bool may_have_clusters(const Kernel& kernel, const Shape& shape) {
+  return (kernel.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) |
+          kernel.attribute(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET)) != 0 ||
+         shape.cluster.named();
+}
+
+CUresult check_cluster(const ShapeLimits& limits, const Kernel& kernel, const Shape& shape,
+                       ClusterSize* chosen) {
+  if (!may_have_clusters(kernel, shape)) [[likely]]
+    return CUDA_SUCCESS;
+  ClusterRules rules = kernel_cluster_rules(kernel, limits.clusters);
+  if (shape.cluster_later) rules.must_be_set = false;
+  return choose_cluster(rules, shape.grid, shape.cluster, chosen);
+}
+
+// All blocks of a cooperative grid must be resident at once. `unit`: blocks of a cluster.
+CUresult check_cooperative(CUfunction function, const Shape& shape, uint64_t unit) {
   int per_multiprocessor = 0, multiprocessors = 0;
   CUdevice device = 0;
   const int threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]);
@@ -77,7 +95,7 @@ CUresult check_cooperative(CUfunction function, const Shape& shape) {
   }
   if (r != CUDA_SUCCESS) return r;
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  const auto most = static_cast<uint64_t>(per_multiprocessor) * multiprocessors;
+  const uint64_t most = active_clusters(per_multiprocessor, multiprocessors, unit) * unit;
   return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
@@ -101,8 +119,22 @@ CUresult read_extra(void** extra, const void** buffer, size_t* bytes) {
 
 CUresult check_shape(Session& session, CUdevice device, CUfunction function, const Kernel& kernel,
                      const Shape& shape) {
-  const CUresult r = check_limits(limits_of(session, device), kernel, shape);
-  return r == CUDA_SUCCESS && shape.cooperative ? check_cooperative(function, shape) : r;
+  const ShapeLimits& limits = limits_of(session, device);
+  CUresult r = check_limits(limits, kernel, shape);
+  ClusterSize cluster;
+  if (r == CUDA_SUCCESS) r = check_cluster(limits, kernel, shape, &cluster);
+  if (r != CUDA_SUCCESS || !shape.cooperative) return r;
+  return check_cooperative(function, shape, cluster.named() ? cluster.blocks() : 1);
+}
+
+CUresult check_cluster(Session& session, CUdevice device, const Kernel& kernel, const Shape& shape,
+                       ClusterSize* chosen) {
+  return check_cluster(limits_of(session, device), kernel, shape, chosen);
+}
+
+ClusterRules kernel_cluster_rules(const Kernel& kernel, bool served) {
+  return cluster_rules([&kernel](CUfunction_attribute which) { return kernel.attribute(which); },
+                       served);
 }
 
 CUresult measure_params(const Kernel& kernel, void** params, void** extra, const void** buffer,

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <tuple>
 
 #include "api/default_stream.h"
 #include "base/log.h"
@@ -54,9 +55,9 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
       r != CUDA_SUCCESS)
     return r;
   if (graph::watching()) [[unlikely]] {
-    const auto& [grid, block, shared_bytes, cooperative] = shape;
+    const auto& [grid, block] = std::tie(shape.grid, shape.block);
     const CUDA_KERNEL_NODE_PARAMS_v2 node = {handle,   grid[0],  grid[1],  grid[2],
-                                             block[0], block[1], block[2], shared_bytes,
+                                             block[0], block[1], block[2], shape.shared_bytes,
                                              params,   extra,    nullptr,  context->handle()};
     const auto taken = graph::capture_kernel(shim::key_of(*context, stream), node,
                                              extras.attributes, extras.count);
@@ -79,6 +80,7 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
   args.shared_bytes = shape.shared_bytes;
   args.flags = shape.cooperative ? protocol::kLaunchCooperative : 0;
   args.param_bytes = static_cast<uint32_t>(bytes);
+  args.cluster = pack_cluster(shape.cluster);
   (void)session->show_output(CUDA_SUCCESS);
   session->pace(stream);
   std::lock_guard lock(session->channel().lock());
@@ -109,6 +111,7 @@ CUresult check_attributes(const CUlaunchConfig& config, Shape* shape) {
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:  // the regular size is always allowed
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:  // which fences may be weaker; none need be
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
@@ -119,11 +122,7 @@ CUresult check_attributes(const CUlaunchConfig& config, Shape* shape) {
         shape->cooperative = entry.value.cooperative != 0;
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y *
-                entry.value.clusterDim.z >
-            1) {
-          return CUDA_ERROR_NOT_SUPPORTED;
-        }
+        shape->cluster = cluster_size(entry.value);
         break;
       default:
         return CUDA_ERROR_NOT_SUPPORTED;

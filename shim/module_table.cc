@@ -343,7 +343,8 @@ CUresult set_function_attribute(Session& session, Context* context, Function* fu
   std::vector<int32_t>& attributes = function->kernel->attributes;
   if (attributes.size() <= static_cast<size_t>(which))
     attributes.resize(static_cast<size_t>(which) + 1);
-  attributes[static_cast<size_t>(which)] = value;
+  const bool is_flag = which == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+  attributes[static_cast<size_t>(which)] = is_flag && value != 0 ? 1 : value;
   return CUDA_SUCCESS;
 }
 

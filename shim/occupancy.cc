@@ -7,6 +7,7 @@
 
 #include "driver_functions.h"
 #include "shim/device.h"
+#include "shim/kernel_launch.h"
 #include "shim/module_table.h"
 #include "shim/occupancy_model.h"
 
@@ -30,6 +31,7 @@ namespace {
 struct Subject {
   MultiprocessorLimits limits;
   KernelDemand kernel;
+  ClusterRules clusters;
   int multiprocessors = 0;
 };
 
@@ -49,7 +51,19 @@ CUresult look_up(CUfunction handle, Subject* subject) {
   subject->kernel.static_shared_bytes = kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   subject->kernel.dynamic_shared_max =
       kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  subject->clusters = shim::kernel_cluster_rules(
+      kernel, attribute(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0);
   return CUDA_SUCCESS;
+}
+
+// Blocks of a launch that fit on one multiprocessor. False for what is no launch.
+bool fitting_blocks(const Subject& subject, const CUlaunchConfig* config, int* blocks) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) return false;
+  const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
+  if (threads == 0 || threads > 1024) return false;
+  *blocks = active_blocks(subject.limits, subject.kernel, static_cast<int>(threads),
+                          config->sharedMemBytes);
+  return true;
 }
 
 }  // namespace
@@ -122,13 +136,13 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction funct
   return CUDA_SUCCESS;
 }
 
-// Clusters of more than one block are not served, so no cluster size above 1 is possible.
 CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function,
                                             const CUlaunchConfig* config) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
-  if (size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *size = 1;
+  int blocks = 0;
+  if (size == nullptr || !fitting_blocks(subject, config, &blocks)) return CUDA_ERROR_INVALID_VALUE;
+  *size = blocks == 0 ? 0 : static_cast<int>(largest_cluster(subject.clusters));
   return CUDA_SUCCESS;
 }
 
@@ -136,22 +150,11 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
                                       const CUlaunchConfig* config) {
   Subject subject;
   if (CUresult r = look_up(function, &subject); r != CUDA_SUCCESS) return r;
-  if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute& entry = config->attrs[i];
-    if (entry.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-        uint64_t{entry.value.clusterDim.x} * entry.value.clusterDim.y * entry.value.clusterDim.z >
-            1) {
-      *clusters = 0;
-      return CUDA_SUCCESS;
-    }
-  }
-  const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
-  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
-  *clusters =
-      subject.multiprocessors * active_blocks(subject.limits, subject.kernel,
-                                              static_cast<int>(threads), config->sharedMemBytes);
-  return CUDA_SUCCESS;
+  int blocks = 0;
+  if (clusters == nullptr || !fitting_blocks(subject, config, &blocks))
+    return CUDA_ERROR_INVALID_VALUE;
+  return count_clusters(subject.clusters, asked_cluster(config->attrs, config->numAttrs), blocks,
+                        subject.multiprocessors, clusters);
 }
 
 }  // namespace vgpu::driver

@@ -10,6 +10,7 @@ bool known(CUlaunchAttributeID which) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
@@ -33,11 +34,6 @@ CUresult KernelAttributes::get(CUlaunchAttributeID which, CUlaunchAttributeValue
 
 CUresult KernelAttributes::set(CUlaunchAttributeID which, const CUlaunchAttributeValue& value) {
   if (!known(which)) return CUDA_ERROR_INVALID_VALUE;
-  const auto& cluster = value.clusterDim;
-  if (which == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-      uint64_t{cluster.x} * cluster.y * cluster.z > 1) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
   values_[which] = value;
   return CUDA_SUCCESS;
 }
@@ -45,6 +41,11 @@ CUresult KernelAttributes::set(CUlaunchAttributeID which, const CUlaunchAttribut
 bool KernelAttributes::cooperative() const {
   const auto found = values_.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   return found != values_.end() && found->second.cooperative != 0;
+}
+
+ClusterSize KernelAttributes::cluster() const {
+  const auto found = values_.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  return found == values_.end() ? ClusterSize() : cluster_size(found->second);
 }
 
 bool KernelAttributes::priority(int* value) const {

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "api/geometry/cluster.h"
+
 namespace vgpu::graph {
 
 struct Graph;
@@ -26,9 +28,10 @@ class KernelAttributes {
  public:
   // INVALID_VALUE for what is no attribute of kernel nodes.
   CUresult get(CUlaunchAttributeID which, CUlaunchAttributeValue* value) const;
-  // NOT_SUPPORTED for clusters of more than one block.
+  // The same.
   CUresult set(CUlaunchAttributeID which, const CUlaunchAttributeValue& value);
   bool cooperative() const;
+  ClusterSize cluster() const;
   // False: the launching stream's.
   bool priority(int* value) const;
 

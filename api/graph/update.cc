@@ -12,7 +12,8 @@ namespace {
 CUgraphExecUpdateResult compare(const KernelPayload& old, const KernelPayload& fresh) {
   if (old.params.ctx != fresh.params.ctx)
     return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
-  return old.attributes.cooperative() == fresh.attributes.cooperative()
+  return old.attributes.cooperative() == fresh.attributes.cooperative() &&
+                 old.attributes.cluster() == fresh.attributes.cluster()
              ? CU_GRAPH_EXEC_UPDATE_SUCCESS
              : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 }

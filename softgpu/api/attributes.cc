@@ -122,6 +122,8 @@ int device_attribute(const DeviceConfig& config, CUdevice_attribute attribute) {
       return limits.shared_per_block_max;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       return limits.major;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      return limits.major >= 9 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       return limits.minor;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:

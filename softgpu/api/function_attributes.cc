@@ -36,9 +36,37 @@ int registers(const KernelInfo& info) {
   return std::clamp(static_cast<int>(info.registers), kRegistersPerThread, std::min(share, 255));
 }
 
+int cluster_axis(CUfunction_attribute attribute) {
+  return static_cast<int>(attribute) - static_cast<int>(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+}
+
+int required_cluster(const KernelInfo& info, const FunctionSettings& settings,
+                     CUfunction_attribute attribute) {
+  const int axis = cluster_axis(attribute);
+  return info.required_cluster[0] != 0 ? static_cast<int>(info.required_cluster[axis])
+                                       : settings.cluster[axis].load(std::memory_order_relaxed);
+}
+
 int shared_optin_max() { return Driver::instance().device().config().limits.shared_per_block_max; }
 
 }  // namespace
+
+ClusterRules kernel_cluster_rules(const KernelInfo& info, const FunctionSettings& settings,
+                                  const DeviceConfig& config) {
+  const auto attribute = [&](CUfunction_attribute which) {
+    int value = 0;
+    (void)function_attribute(info, settings, which, &value);
+    return value;
+  };
+  ClusterRules rules = cluster_rules(attribute, config.limits.major >= 9);
+  rules.most = info.max_cluster_blocks;
+  return rules;
+}
+
+bool demands_cluster(const KernelInfo& info, const FunctionSettings& settings) {
+  return info.explicit_cluster || info.required_cluster[0] != 0 ||
+         settings.cluster[0].load(std::memory_order_relaxed) != 0;
+}
 
 int max_threads(const KernelInfo& info) { return static_cast<int>(threads_declared(info)); }
 
@@ -95,12 +123,18 @@ CUresult function_attribute(const KernelInfo& info, const FunctionSettings& sett
       *value = settings.carveout.load();
       break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = info.explicit_cluster ? 1 : 0;
+      break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = required_cluster(info, settings, attribute);
+      break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = settings.non_portable_cluster.load() ? 1 : 0;
+      break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      *value = 0;
+      *value = settings.cluster_policy.load();
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -120,6 +154,22 @@ CUresult set_function_attribute(const KernelInfo& info, FunctionSettings& settin
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
       settings.carveout.store(value);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      if (info.required_cluster[0] != 0) return CUDA_ERROR_NOT_PERMITTED;
+      if (value < 0) return CUDA_ERROR_INVALID_VALUE;
+      settings.cluster[cluster_axis(attribute)].store(value);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      settings.non_portable_cluster.store(value != 0);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      if (value < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+          value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+        return CUDA_ERROR_INVALID_VALUE;
+      settings.cluster_policy.store(value);
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include "api/geometry/cluster.h"
 #include "softgpu/api/module_object.h"
 #include "softgpu/exec/device_config.h"
 
@@ -15,6 +16,11 @@ CUresult set_function_attribute(const KernelInfo& info, FunctionSettings& settin
                                 CUfunction_attribute attribute, int value);
 CUresult param_info(const KernelInfo& info, size_t index, size_t* offset, size_t* bytes);
 
+// What clusters the kernel may be launched with.
+ClusterRules kernel_cluster_rules(const KernelInfo& info, const FunctionSettings& settings,
+                                  const DeviceConfig& config);
+// Whether a launch that names no size may still have one, or be wrong.
+bool demands_cluster(const KernelInfo& info, const FunctionSettings& settings);
 // Threads that a block of this kernel may have at most.
 int max_threads(const KernelInfo& info);
 // Dynamic shared memory that a launch may ask for.

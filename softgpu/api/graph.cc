@@ -52,7 +52,7 @@ class GraphBackend final : public graph::Backend {
     std::shared_ptr<Context> context;
     if (const CUresult r = context_of(kernel, &context); r != CUDA_SUCCESS) return r;
     Launch launch;
-    const CUresult r = prepare_kernel(*context, *kernel, p.kernelParams, p.extra, &launch);
+    const CUresult r = prepare_kernel(*context, *kernel, p.kernelParams, p.extra, false, &launch);
     if (r != CUDA_SUCCESS) return r;
     p.ctx = context->handle;
     p.kernelParams = nullptr;

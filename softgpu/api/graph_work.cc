@@ -47,7 +47,7 @@ CUresult make(Context& context, const graph::KernelPayload& kernel, bool node_pr
   size_t bytes = kernel.packed.size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(kernel.packed.data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-  const CUresult r = prepare_kernel(context, kernel, nullptr, extra, launch.get());
+  const CUresult r = prepare_kernel(context, kernel, nullptr, extra, true, launch.get());
   int priority = 0;
   if (node_priority && kernel.attributes.priority(&priority))
     launch->shape.priority = std::clamp(priority, kPriorityGreatest, kPriorityLeast);
@@ -140,13 +140,15 @@ void submit_graph_work(Submission to, std::function<void()> work) {
 }
 
 CUresult prepare_kernel(Context& context, const graph::KernelPayload& kernel, void** params,
-                        void** extra, Launch* launch) {
+                        void** extra, bool complete, Launch* launch) {
   const CUDA_KERNEL_NODE_PARAMS_v2& p = kernel.params;
   LaunchShape shape;
   shape.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   shape.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
   shape.shared_bytes = p.sharedMemBytes;
   shape.cooperative = kernel.attributes.cooperative();
+  shape.cluster = kernel.attributes.cluster();
+  shape.cluster_later = !complete;
   const CUfunction handle = p.func != nullptr ? p.func : reinterpret_cast<CUfunction>(p.kern);
   return prepare_launch(context, handle, shape, params, extra, launch);
 }

@@ -39,9 +39,9 @@ void submit_marker(Submission to);
 // One that does what puts more commands into queues.
 void submit_graph_work(Submission to, std::function<void()> work);
 
-// Arguments of nodes (also for the model's checks).
+// Arguments of nodes (also for the model's checks). `complete`: its attributes are all set.
 CUresult prepare_kernel(Context& context, const graph::KernelPayload& kernel, void** params,
-                        void** extra, struct Launch* launch);
+                        void** extra, bool complete, struct Launch* launch);
 CUresult check_fill_node(Context& context, const CUDA_MEMSET_NODE_PARAMS_v2& fill);
 
 }  // namespace vgpu::softgpu

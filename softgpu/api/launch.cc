@@ -64,6 +64,7 @@ CUresult read_attributes(const CUlaunchConfig& config, LaunchShape* shape) {
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:  // the regular size is always allowed
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:  // full serialisation is always
                                                                    // allowed
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
@@ -79,10 +80,7 @@ CUresult read_attributes(const CUlaunchConfig& config, LaunchShape* shape) {
                                      softgpu::kPriorityLeast);
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (attribute.value.clusterDim.x != 1 || attribute.value.clusterDim.y != 1 ||
-            attribute.value.clusterDim.z != 1) {
-          return not_served("cuLaunchKernelEx with clusters");
-        }
+        shape->cluster = cluster_size(attribute.value);
         break;
       default:
         return not_served("a launch attribute of cuLaunchKernelEx");

@@ -23,8 +23,19 @@ bool dimensions_valid(const LaunchShape& shape) {
          shape.threads() <= static_cast<uint64_t>(kThreadsPerBlock);
 }
 
-CUresult check_shape(const LaunchShape& shape, const Function& function,
-                     const DeviceConfig& config) {
+CUresult settle_cluster(const Function& function, const DeviceConfig& config, LaunchShape* shape) {
+  if (!shape->cluster.named() && !demands_cluster(*function.info, *function.settings))
+    return CUDA_SUCCESS;
+  ClusterRules rules = kernel_cluster_rules(*function.info, *function.settings, config);
+  if (shape->cluster_later) rules.must_be_set = false;
+  const ClusterSize asked = shape->cluster;
+  return choose_cluster(rules, {shape->grid.x, shape->grid.y, shape->grid.z}, asked,
+                        &shape->cluster);
+}
+
+// Settles the cluster too.
+CUresult check_shape(const Function& function, const DeviceConfig& config, LaunchShape* settled) {
+  LaunchShape& shape = *settled;
   const KernelInfo& info = *function.info;
   if (!dimensions_valid(shape)) return CUDA_ERROR_INVALID_VALUE;
   const uint32_t* const required = info.required_threads;
@@ -38,10 +49,12 @@ CUresult check_shape(const LaunchShape& shape, const Function& function,
   if (shape.shared_bytes > static_cast<unsigned>(dynamic_shared_max(info, *function.settings))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!shape.cooperative) return CUDA_SUCCESS;
+  const CUresult cluster = settle_cluster(function, config, &shape);
+  if (cluster != CUDA_SUCCESS || !shape.cooperative) return cluster;
   const int resident =
       blocks_per_sm(info, config.limits, static_cast<int>(shape.threads()), shape.shared_bytes);
-  const uint64_t most = static_cast<uint64_t>(resident) * config.sms;
+  const uint64_t unit = shape.cluster.named() ? shape.cluster.blocks() : 1;
+  const uint64_t most = active_clusters(resident, static_cast<int>(config.sms), unit) * unit;
   return shape.blocks() > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
@@ -78,6 +91,11 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   grid->host = launch.module;
   grid->params.grid = shape.grid;
   grid->params.block = shape.block;
+  if (shape.cluster.named()) {
+    const auto& axis = shape.cluster.axis;
+    grid->params.cluster = {axis[0], axis[1], axis[2]};
+    grid->unit = grid->params.cluster_blocks();
+  }
   grid->params.dynamic_shared_bytes = shape.shared_bytes;
   grid->params.params = grid->param_bytes.data();
   grid->params.grid_id = next_grid.fetch_add(1, std::memory_order_relaxed);
@@ -121,8 +139,8 @@ CUresult pack_params(const KernelInfo& info, void** params, void** extra,
 
 CUresult begin_compiling(Launch* launch) {
   Diagnostic diagnostic;
-  launch->kernel =
-      launch->module->prepare(launch->function->index, launch->shape.block, &diagnostic);
+  launch->kernel = launch->module->prepare(launch->function->index, launch->shape.block,
+                                           launch->shape.cluster.named(), &diagnostic);
   if (launch->kernel == nullptr) {
     VGPU_LOG_ERROR("kernel %s, PTX line %d: %s", launch->function->info->name.c_str(),
                    diagnostic.line, diagnostic.text.c_str());
@@ -142,7 +160,7 @@ CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& 
   if (launch->module == nullptr || launch->module->context() != &context)
     return CUDA_ERROR_INVALID_HANDLE;
   launch->shape = shape;
-  CUresult checked = check_shape(shape, *launch->function, context.device().config());
+  CUresult checked = check_shape(*launch->function, context.device().config(), &launch->shape);
   if (checked == CUDA_SUCCESS)
     checked = pack_params(*launch->function->info, params, extra, &launch->packed);
   return checked == CUDA_SUCCESS ? begin_compiling(launch) : checked;
@@ -155,7 +173,7 @@ CUresult prepare_child(std::shared_ptr<Module> module, uint32_t index, const Lau
   launch->module = std::move(module);
   launch->shape = shape;
   const CUresult checked =
-      check_shape(shape, *launch->function, launch->context->device().config());
+      check_shape(*launch->function, launch->context->device().config(), &launch->shape);
   if (checked != CUDA_SUCCESS) return checked;
   launch->packed.assign(parameter_bytes(*launch->function->info), 0);
   return begin_compiling(launch);

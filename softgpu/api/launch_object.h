@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "api/geometry/cluster.h"
 #include "softgpu/api/context_object.h"
 #include "softgpu/api/module_object.h"
 
@@ -19,7 +20,9 @@ struct LaunchShape {
   Dim3 block;
   unsigned shared_bytes = 0;
   bool cooperative = false;
-  int priority = INT_MAX;  // INT_MAX = the stream's
+  ClusterSize cluster;         // as asked for; of a prepared launch, what it has
+  bool cluster_later = false;  // of a node whose attributes may still be set
+  int priority = INT_MAX;      // INT_MAX = the stream's
 
   uint64_t blocks() const { return uint64_t{grid.x} * grid.y * grid.z; }
   uint64_t threads() const { return uint64_t{block.x} * block.y * block.z; }

@@ -125,9 +125,9 @@ std::pair<uint64_t, uint64_t> Module::variable(std::string_view name) const {
   return found == variables_.end() ? std::pair<uint64_t, uint64_t>{0, 0} : found->second;
 }
 
-std::shared_ptr<CompiledKernel> Module::prepare(uint32_t index, const Dim3& block,
+std::shared_ptr<CompiledKernel> Module::prepare(uint32_t index, const Dim3& block, bool clustered,
                                                 Diagnostic* error) {
-  return code_->prepare(index, block, error);
+  return code_->prepare(index, block, error, clustered);
 }
 
 uint64_t Module::value_of(std::string_view name) const {

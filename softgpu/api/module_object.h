@@ -30,6 +30,9 @@ class Library;
 struct FunctionSettings {
   std::atomic<int> dynamic_shared_max{-1};  // bytes; -1 = not set: 48 KiB less the static part
   std::atomic<int> carveout{-1};
+  std::atomic<int> cluster[3] = {0, 0, 0};  // required, where the kernel's text names none
+  std::atomic<bool> non_portable_cluster{false};
+  std::atomic<int> cluster_policy{CU_CLUSTER_SCHEDULING_POLICY_DEFAULT};
 };
 
 struct Function {
@@ -78,7 +81,8 @@ class Module : public KernelHost, public std::enable_shared_from_this<Module> {
   // Address and size of a variable; {0, 0} when there is none.
   std::pair<uint64_t, uint64_t> variable(std::string_view name) const;
   // May not be ready yet.
-  std::shared_ptr<CompiledKernel> prepare(uint32_t index, const Dim3& block, Diagnostic* error);
+  std::shared_ptr<CompiledKernel> prepare(uint32_t index, const Dim3& block, bool clustered,
+                                          Diagnostic* error);
   // Makes its handles invalid. Code and variables stay until the last grid that uses them is done.
   void unload();
 

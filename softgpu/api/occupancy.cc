@@ -27,6 +27,16 @@ CUresult look_up(CUfunction handle, std::shared_ptr<Function>* function) {
 
 const softgpu::DeviceConfig& config() { return Driver::instance().device().config(); }
 
+// Blocks of a launch that fit on one SM. False for what is no launch.
+bool fitting_blocks(const Function& function, const CUlaunchConfig* launch, int* blocks) {
+  if (launch == nullptr || (launch->numAttrs != 0 && launch->attrs == nullptr)) return false;
+  const uint64_t threads = uint64_t{launch->blockDimX} * launch->blockDimY * launch->blockDimZ;
+  if (threads == 0 || threads > 1024) return false;
+  *blocks = softgpu::blocks_per_sm(*function.info, config().limits, static_cast<int>(threads),
+                                   launch->sharedMemBytes);
+  return true;
+}
+
 }  // namespace
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
@@ -105,28 +115,25 @@ CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
                                             const CUlaunchConfig* launch) {
   std::shared_ptr<Function> function;
   if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
-  if (size == nullptr || launch == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *size = 1;  // a cluster is one block here: attribute CLUSTER_LAUNCH says so
+  int blocks = 0;
+  if (size == nullptr || !fitting_blocks(*function, launch, &blocks))
+    return CUDA_ERROR_INVALID_VALUE;
+  const ClusterRules rules =
+      softgpu::kernel_cluster_rules(*function->info, *function->settings, config());
+  *size = blocks == 0 ? 0 : static_cast<int>(largest_cluster(rules));
   return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction handle, const CUlaunchConfig* launch) {
   std::shared_ptr<Function> function;
   if (const CUresult result = look_up(handle, &function); result != CUDA_SUCCESS) return result;
-  if (count == nullptr || launch == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = 0;
-  for (unsigned i = 0; i < launch->numAttrs; ++i) {
-    const CUlaunchAttribute& entry = launch->attrs[i];
-    if (entry.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
-    const auto& cluster = entry.value.clusterDim;
-    if (uint64_t{cluster.x} * cluster.y * cluster.z > 1) return CUDA_SUCCESS;  // none fits
-  }
-  const uint64_t threads = uint64_t{launch->blockDimX} * launch->blockDimY * launch->blockDimZ;
-  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
-  const int blocks = softgpu::blocks_per_sm(*function->info, config().limits,
-                                            static_cast<int>(threads), launch->sharedMemBytes);
-  *count = blocks * static_cast<int>(config().sms);
-  return CUDA_SUCCESS;
+  int blocks = 0;
+  if (count == nullptr || !fitting_blocks(*function, launch, &blocks))
+    return CUDA_ERROR_INVALID_VALUE;
+  return count_clusters(
+      softgpu::kernel_cluster_rules(*function->info, *function->settings, config()),
+      asked_cluster(launch->attrs, launch->numAttrs), blocks, static_cast<int>(config().sms),
+      count);
 }
 
 }  // namespace vgpu::driver

@@ -53,6 +53,11 @@ TEST_F(OccupancyTest, Clusters) {
   launch.gridDimX = launch.gridDimY = launch.gridDimZ = 1;
   launch.blockDimX = 128;
   launch.blockDimY = launch.blockDimZ = 1;
+  CUlaunchAttribute single = {};
+  single.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  single.value.clusterDim.x = single.value.clusterDim.y = single.value.clusterDim.z = 1;
+  launch.attrs = &single;
+  launch.numAttrs = 1;
   int size = 0, clusters = 0, blocks = 0, multiprocessors = 0;
   EXPECT_OK(cuOccupancyMaxPotentialClusterSize(&size, function("fill"), &launch));
   EXPECT_GE(size, 1);

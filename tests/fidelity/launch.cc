@@ -35,6 +35,28 @@ CUresult with_attribute(World& w, CUlaunchAttribute* attribute, unsigned count) 
   return w.cu->cuLaunchKernelEx(&config, w.fill, parameters.each, nullptr);
 }
 
+// A grid of `blocks` in clusters.
+CUresult in_clusters(World& w, unsigned blocks, unsigned x, unsigned y, unsigned z) {
+  Parameters parameters(w);
+  CUlaunchAttribute cluster = {};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim.x = x;
+  cluster.value.clusterDim.y = y;
+  cluster.value.clusterDim.z = z;
+  CUlaunchConfig config = {};
+  config.gridDimX = blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = w.stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return w.cu->cuLaunchKernelEx(&config, w.fill, parameters.each, nullptr);
+}
+#define CLUSTER(want, source, blocks, x, y, z)                                    \
+  STEPS(kReady, want, source,                                                     \
+        "cuLaunchKernelEx: grid of " #blocks " in clusters of " #x "," #y "," #z, \
+        { return in_clusters(w, blocks, x, y, z); })
+
 // The shape is read through its own fields, so that a row names what it spoils.
 #define SHAPE(want, gx, gy, gz, bx, by, bz)                                       \
   STEPS(kReady, want, kDocumented,                                                \
@@ -169,6 +191,15 @@ const Row kRows[] = {
             attribute.value.priority = -1;
             return with_attribute(w, &attribute, 1);
           }),
+    CLUSTER(kOk, kDocumented, 8, 1, 1, 1),
+    CLUSTER(kOk, kDocumented, 8, 8, 1, 1),
+    CLUSTER(kOk, kOurs, 8, 0, 0, 0),
+    CLUSTER(kClusterSize, kOurs, 8, 2, 0, 1),
+    CLUSTER(kClusterSize, kOurs, 8, 3, 1, 1),
+    CLUSTER(kClusterSize, kOurs, 8, 1, 2, 1),
+    CLUSTER(kClusterSize, kOurs, 16, 16, 1, 1),
+    CLUSTER(kClusterSize, kOurs, 32, 32, 1, 1),
+    CLUSTER(kClusterSize, kOurs, 8, 0xffffffff, 0xffffffff, 0xffffffff),
     STEPS(kReady, kHandle, kDocumented, "cuLaunchKernelEx of no function",
           {
             Parameters parameters(w);

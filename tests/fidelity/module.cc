@@ -17,6 +17,9 @@ constexpr char kFile[] = "/nonexistent/file.cubin";
 constexpr auto kThreads = CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
 constexpr auto kShared = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 constexpr auto kCarveout = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+constexpr auto kMustBeSet = CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
+constexpr auto kClusterWidth = CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH;
+constexpr auto kClusterPolicy = CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
 constexpr auto kNoAttribute = static_cast<CUfunction_attribute>(999);
 constexpr auto kNegative = static_cast<CUfunction_attribute>(-1);
 constexpr auto kNoCache = static_cast<CUfunc_cache>(9);
@@ -118,6 +121,11 @@ const Row kRows[] = {
     ROW(kReady, kValue, kDocumented, cuFuncSetAttribute(w.fill, kShared, 1 << 30)),
     ROW(kReady, kValue, kDocumented, cuFuncSetAttribute(w.fill, kCarveout, 101)),
     ROW(kReady, kValue, kDocumented, cuFuncSetAttribute(w.fill, kCarveout, -2)),
+    ROW(kReady, kValue, kDocumented, cuFuncSetAttribute(w.fill, kMustBeSet, 1)),
+    ROW(kReady, kValue, kOurs, cuFuncSetAttribute(w.fill, kClusterWidth, -1)),
+    ROW(kReady, kOk, kDocumented, cuFuncSetAttribute(w.fill, kClusterWidth, 0)),
+    ROW(kReady, kValue, kOurs, cuFuncSetAttribute(w.fill, kClusterPolicy, 3)),
+    ROW(kReady, kOk, kDocumented, cuFuncSetAttribute(w.fill, kClusterPolicy, 0)),
     ROW(kReady, kHandle, kDocumented, cuFuncSetAttribute(nullptr, kShared, 0)),
     ROW(kReady, kHandle, kDocumented, cuFuncSetAttribute(w.lost_function, kShared, 0)),
     ROW(kReady, kValue, kDocumented, cuFuncSetCacheConfig(w.fill, kNoCache)),

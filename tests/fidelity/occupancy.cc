@@ -7,6 +7,21 @@ namespace {
 
 constexpr unsigned kNoFlag = 0x80;
 
+// Of blocks of one thread, in clusters of `size` in a row; 0: no attribute.
+CUresult active_clusters(World& w, unsigned size) {
+  CUlaunchAttribute cluster = {};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim.x = size;
+  cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = size == 0 ? 1 : size;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &cluster;
+  config.numAttrs = size == 0 ? 0 : 1;
+  return w.cu->cuOccupancyMaxActiveClusters(&w.i, w.fill, &config);
+}
+
 const Row kRows[] = {
     ROW(kFresh, kNotInit, kDocumented,
         cuOccupancyMaxActiveBlocksPerMultiprocessor(&w.i, World::garbage<CUfunction>(), 128, 0)),
@@ -76,6 +91,12 @@ const Row kRows[] = {
     ROW(kReady, kValue, kDocumented, cuOccupancyMaxActiveClusters(nullptr, w.fill, &w.config)),
     ROW(kReady, kValue, kDocumented, cuOccupancyMaxActiveClusters(&w.i, w.fill, nullptr)),
     ROW(kReady, kHandle, kOurs, cuOccupancyMaxActiveClusters(&w.i, nullptr, &w.config)),
+    STEPS(kReady, kClusterSize, kOurs, "cuOccupancyMaxActiveClusters without a size",
+          { return active_clusters(w, 0); }),
+    STEPS(kReady, kOk, kDocumented, "cuOccupancyMaxActiveClusters of 8",
+          { return active_clusters(w, 8); }),
+    STEPS(kReady, kClusterSize, kOurs, "cuOccupancyMaxActiveClusters of 17",
+          { return active_clusters(w, 17); }),
     ROW(kDead, kDestroyed, kOurs,
         cuOccupancyMaxActiveBlocksPerMultiprocessor(&w.i, World::garbage<CUfunction>(), 128, 0)),
     ROW(kForked, kNotInit, kOurs,

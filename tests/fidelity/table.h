@@ -44,6 +44,7 @@ inline constexpr CUresult kNotFound = CUDA_ERROR_NOT_FOUND;
 inline constexpr CUresult kNotSupported = CUDA_ERROR_NOT_SUPPORTED;
 inline constexpr CUresult kNotReady = CUDA_ERROR_NOT_READY;
 inline constexpr CUresult kNoMemory = CUDA_ERROR_OUT_OF_MEMORY;
+inline constexpr CUresult kClusterSize = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 inline constexpr CUresult kIllegal = CUDA_ERROR_ILLEGAL_ADDRESS;
 
 // Objects that rows use; null before the state that has them. Outputs go to the short-named fields.

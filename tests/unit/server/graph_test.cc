@@ -200,6 +200,14 @@ TEST_F(GraphSessionTest, AConditionalNodeWithoutHandles) {
   expect_malformed(bytes, 1);
 }
 
+TEST_F(GraphSessionTest, AClusterThatIsNoSize) {
+  wire::LaunchArgs kernel;
+  kernel.cluster = 0x020303;  // 18 blocks
+  Bytes bytes;
+  append(&bytes, 0, Op::kLaunch, bytes_of(kernel));
+  expect_malformed(bytes, 1);
+}
+
 TEST_F(GraphSessionTest, AnUnknownSourceOfHandles) {
   wire::GraphInstantiateArgs args;
   args.graph = kGraphId;
