@@ -66,7 +66,7 @@ class Sm {
   std::deque<Resident> residents_;  // in turn
   std::vector<std::unique_ptr<BlockRunner>> spare_;
   std::vector<std::shared_ptr<Cluster>> clusters_;  // those that nobody else holds are spare
-  uint32_t turn_ = 0;             // blocks that were run or run on so far
+  uint32_t turn_ = 0;                               // blocks that were run or run on so far
   uint32_t fruitless_ = 0;        // steps in a row after which every block still waited
   int started_priority_ = 0;      // of the block that was started last
   uint64_t others_until_ns_ = 0;  // so long new blocks come before one that was interrupted
