@@ -38,7 +38,9 @@ void FairQueue::set_share(uint64_t id, const Share& share, uint64_t now) {
   const bool same_cap = client.share.cap_permille == share.cap_permille;
   const bool same_class = client.share.priority == share.priority;
   if (waiting) stop_waiting(&client);
+  class_of(client).in_flight -= client.in_flight;
   client.share = share;
+  class_of(client).in_flight += client.in_flight;
   next_as_of_ = kNever;
   if (!same_cap) client.bucket = TokenBucket(share.cap_permille, cap_burst(share, limits_), now);
   // Times of different classes have nothing to do with each other.
@@ -51,6 +53,7 @@ void FairQueue::remove(uint64_t id) {
   if (found == clients_.end()) return;
   if (found->second.waiting) stop_waiting(&found->second);
   in_flight_ -= std::min(in_flight_, found->second.in_flight);
+  class_of(found->second).in_flight -= found->second.in_flight;
   clients_.erase(found);
   next_as_of_ = kNever;
 }
@@ -59,9 +62,17 @@ void FairQueue::begin_waiting(Client* client, uint64_t now) {
   Class& mine = class_of(*client);
   next_as_of_ = kNever;
   client->waiting = true;
+  client->waiting_since = now;
   // A minimum is for those who wait, not for having been away.
   if (mine.waiting++ == 0) mine.minimum.drop_credit(now);
+  // Who has just seen the end of what he had was not away.
+  const bool away = client->in_flight == 0 && now >= client->finished_at + patience_for(*client);
   if (client->in_flight == 0) {
+    const uint64_t most = FairLimits::kPatienceTimes * limits_.patience_ns;
+    const uint64_t gap = std::min(now - client->finished_at, 2 * most);
+    client->gap = client->gap - client->gap / 4 + gap / 4;
+  }
+  if (away) {
     client->virtual_start = std::max(client->virtual_start, mine.virtual_time);
   }
 }
@@ -91,7 +102,32 @@ void FairQueue::fill(uint64_t now) {
   }
 }
 
-FairQueue::Client* FairQueue::first_of(uint32_t priority) {
+// Who takes longer than anybody would wait is not waited for longer than others.
+uint64_t FairQueue::patience_for(const Client& client) const {
+  const uint64_t most = FairLimits::kPatienceTimes * limits_.patience_ns;
+  return client.gap > most ? limits_.patience_ns
+                           : std::clamp(2 * client.gap, limits_.patience_ns, most);
+}
+
+bool FairQueue::class_lingers(uint32_t priority, uint64_t now) const {
+  return std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
+    const Client& client = entry.second;
+    return static_cast<uint32_t>(client.share.priority) == priority && client.in_flight != 0 &&
+           lingers(client, now);
+  });
+}
+
+// Whether one of its class who has had less will probably ask soon.
+bool FairQueue::is_held(const Client& first, uint64_t now) const {
+  if (now >= first.waiting_since + limits_.hold_ns_max) return false;
+  return std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
+    const Client& other = entry.second;
+    return other.share.priority == first.share.priority &&
+           other.virtual_start < first.virtual_start && lingers(other, now);
+  });
+}
+
+FairQueue::Client* FairQueue::first_of(uint32_t priority, uint64_t now) {
   if (classes_[priority].waiting == 0) return nullptr;
   Client* best = nullptr;
   for (auto& [id, client] : clients_) {
@@ -99,24 +135,29 @@ FairQueue::Client* FairQueue::first_of(uint32_t priority) {
     if (!client.under_cap()) continue;
     if (best == nullptr || client.virtual_start < best->virtual_start) best = &client;
   }
-  return best;
+  return best != nullptr && is_held(*best, now) ? nullptr : best;
 }
 
 FairQueue::Client* FairQueue::next(uint64_t now) {
   if (next_as_of_ == now) return next_;
   fill(now);
-  next_ = find_next();
+  next_ = find_next(now);
   next_as_of_ = now;
   return next_;
 }
 
-FairQueue::Client* FairQueue::find_next() {
+FairQueue::Client* FairQueue::find_next(uint64_t now) {
   Client* highest = nullptr;
   Client* owed = nullptr;
+  bool expected = false;  // somebody of a class above will ask
   for (uint32_t priority = 0; priority < kClasses; ++priority) {
-    Client* first = first_of(priority);
-    if (first == nullptr) continue;
-    if (highest == nullptr) {
+    Client* first = first_of(priority, now);
+    if (first == nullptr) {
+      expected |= limits_.hold_ns_max != 0 && class_lingers(priority, now);
+      continue;
+    }
+    const bool held = expected && now < first->waiting_since + limits_.hold_ns_max;
+    if (highest == nullptr && !held) {
       highest = first;
     } else {
       const auto cost = static_cast<int64_t>(std::min(first->head_cost, limits_.burst_ns));
@@ -126,12 +167,21 @@ FairQueue::Client* FairQueue::find_next() {
   return owed != nullptr ? owed : highest;
 }
 
+bool FairQueue::has_room(const Client& client) const {
+  if (in_flight_ < limits_.window) return true;
+  if (in_flight_ >= limits_.window + limits_.urgent) return false;
+  for (uint32_t i = 0; i <= static_cast<uint32_t>(client.share.priority); ++i) {
+    if (classes_[i].in_flight != 0) return false;
+  }
+  return true;
+}
+
 bool FairQueue::admit(uint64_t id, uint64_t cost, uint64_t now) {
   Client& client = client_of(id, now);
   if (!client.waiting) begin_waiting(&client, now);
   if (client.head_cost != cost) next_as_of_ = kNever;
   client.head_cost = cost;
-  if (in_flight_ >= limits_.window || next(now) != &client) return false;
+  if (!has_room(client) || next(now) != &client) return false;
   Class& mine = class_of(client);
   stop_waiting(&client);
   // What a cap has kept back is lost, not saved up.
@@ -140,14 +190,18 @@ bool FairQueue::admit(uint64_t id, uint64_t cost, uint64_t now) {
   mine.virtual_time = std::max(mine.virtual_time, client.virtual_start);
   charge(&client, static_cast<int64_t>(cost));
   ++client.in_flight;
+  ++mine.in_flight;
   ++in_flight_;
   return true;
 }
 
-void FairQueue::finish(uint64_t id, uint64_t cost, uint64_t measured, uint64_t) {
+void FairQueue::finish(uint64_t id, uint64_t cost, uint64_t measured, uint64_t now) {
   const auto found = clients_.find(id);
   if (found == clients_.end() || found->second.in_flight == 0) return;  // it was removed meanwhile
   --found->second.in_flight;
+  found->second.finished_at = now;
+  next_as_of_ = kNever;
+  --class_of(found->second).in_flight;
   --in_flight_;
   if (measured == 0) return;
   charge(&found->second, static_cast<int64_t>(measured) - static_cast<int64_t>(cost));
@@ -159,13 +213,39 @@ void FairQueue::withdraw(uint64_t id) {
 }
 
 uint64_t FairQueue::retry_at(uint64_t now) const {
-  if (in_flight_ >= limits_.window) return kNever;
+  if (in_flight_ >= limits_.window + limits_.urgent) return kNever;
   uint64_t soonest = kNever;
+  const auto no_later = [&](uint64_t time) {
+    if (time > now) soonest = std::min(soonest, time);
+  };
   for (const auto& [id, client] : clients_) {
-    if (!client.waiting || client.under_cap()) continue;
-    soonest = std::min(soonest, std::max(client.bucket.ready_at(1), now + 1));
+    if (client.waiting && !client.under_cap())
+      soonest = std::min(soonest, std::max(client.bucket.ready_at(1), now + 1));
+    if (limits_.hold_ns_max == 0) continue;
+    no_later(client.waiting ? client.waiting_since + limits_.hold_ns_max
+                            : client.finished_at + patience_for(client));
   }
   return soonest;
+}
+
+void FairQueue::used(uint64_t id, uint64_t ns, uint64_t now) {
+  Client& client = client_of(id, now);
+  // As begin_waiting(): what was not used meanwhile is not there to be used now.
+  if (!client.waiting && client.in_flight == 0)
+    client.virtual_start = std::max(client.virtual_start, class_of(client).virtual_time);
+  charge(&client, static_cast<int64_t>(ns));
+}
+
+void FairQueue::set_stalled(uint64_t id, bool stalled) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || found->second.stalled == stalled) return;
+  found->second.stalled = stalled;
+  next_as_of_ = kNever;
+}
+
+bool FairQueue::throttled(uint64_t id) const {
+  const auto found = clients_.find(id);
+  return found != clients_.end() && found->second.waiting && !found->second.under_cap();
 }
 
 int64_t FairQueue::charged_ns(uint64_t id) const {

@@ -13,7 +13,16 @@
 namespace vgpu::scheduler {
 
 struct FairLimits {
-  uint32_t window = 2;             // pieces in flight on the engine, of all clients together
+  uint32_t window = 2;  // pieces in flight on the engine, of all clients together
+  uint32_t urgent = 0;  // beyond these, for a class above all that is in flight
+  // Somebody who has had less or is of a higher class, and is not waiting only because he waits for
+  // the end of what he has in flight or has just seen it, is waited for: for twice the time that he
+  // usually takes to ask again, patience_ns at least and kPatienceTimes of it at most, and for
+  // hold_ns_max in all; who is of a higher class only while he has work in flight. 0: nobody is.
+  // Without that, whoever looks at each result before he asks for more would get turns as the
+  // others do, whatever the weights are.
+  uint64_t patience_ns = 0, hold_ns_max = 0;
+  static constexpr uint64_t kPatienceTimes = 10;
   uint32_t minimum_permille = 50;  // of the engine's time, for each class that waits
   uint64_t burst_ns = 20'000'000;  // what a cap or a minimum may save up, in device time
 };
@@ -40,6 +49,12 @@ class FairQueue {
   void finish(uint64_t client, uint64_t cost, uint64_t measured, uint64_t now);
   void withdraw(uint64_t client);
   uint64_t retry_at(uint64_t now) const;
+  // Device time that a client has used without having been admitted.
+  void used(uint64_t client, uint64_t ns, uint64_t now);
+  // Whether a client waits because of its cap.
+  bool throttled(uint64_t client) const;
+  // Nobody waits for a client whose work does not move.
+  void set_stalled(uint64_t client, bool stalled);
 
   uint32_t in_flight() const { return in_flight_; }
   // Device time charged to a client, what is in flight with its estimate; nanoseconds.
@@ -57,7 +72,10 @@ class FairQueue {
     int64_t charged = 0;
     uint64_t head_cost = 0;  // estimate of what waits
     uint32_t in_flight = 0;
+    uint64_t waiting_since = 0, finished_at = 0;
+    uint64_t gap = 0;  // usual time from the end of its work until it asks again
     bool waiting = false;
+    bool stalled = false;
     bool held = false;  // the cap has kept it back since its last piece
   };
   struct Class {
@@ -65,7 +83,7 @@ class FairQueue {
         : minimum(limits.minimum_permille, limits.burst_ns, now) {}
     TokenBucket minimum;
     int64_t virtual_time = 0;
-    uint32_t waiting = 0;
+    uint32_t waiting = 0, in_flight = 0;
   };
 
   Client& client_of(uint64_t id, uint64_t now);
@@ -75,11 +93,19 @@ class FairQueue {
   void begin_waiting(Client* client, uint64_t now);
   void stop_waiting(Client* client);
   void charge(Client* client, int64_t ns);
+  bool has_room(const Client& client) const;
   void fill(uint64_t now);
   // Who may start now; null: nobody who waits. Looked for once however many are offered.
   Client* next(uint64_t now);
-  Client* find_next();
-  Client* first_of(uint32_t priority);
+  Client* find_next(uint64_t now);
+  Client* first_of(uint32_t priority, uint64_t now);
+  bool is_held(const Client& first, uint64_t now) const;
+  bool class_lingers(uint32_t priority, uint64_t now) const;
+  uint64_t patience_for(const Client& client) const;
+  bool lingers(const Client& client, uint64_t now) const {
+    return !client.waiting && !client.stalled && client.under_cap() &&
+           (client.in_flight != 0 || now < client.finished_at + patience_for(client));
+  }
 
   FairLimits limits_;
   std::map<uint64_t, Client> clients_;

@@ -16,13 +16,23 @@ class FairShare final : public Policy {
   explicit FairShare(const FairLimits& limits = {})
       : queues_{FairQueue(limits), FairQueue(limits), FairQueue(limits)} {}
 
-  // From now on; a client that was never named has the default share.
-  void set_share(uint64_t client, const Share& share, uint64_t now) {
+  void set_share(uint64_t client, const Share& share, uint64_t now) override {
     for (FairQueue& queue : queues_) queue.set_share(client, share, now);
   }
-  // The client is gone, with all that it had in flight.
-  void remove(uint64_t client) {
+  void remove(uint64_t client, uint64_t) override {
     for (FairQueue& queue : queues_) queue.remove(client);
+  }
+  void used(const Work& work, uint64_t now) override {
+    of(work.engine).used(work.client, work.cost, now);
+  }
+  void set_stalled(uint64_t client, bool stalled) override {
+    for (FairQueue& queue : queues_) queue.set_stalled(client, stalled);
+  }
+  bool throttled(uint64_t client) const override {
+    for (const FairQueue& queue : queues_) {
+      if (queue.throttled(client)) return true;
+    }
+    return false;
   }
 
   bool admit(const Work& work, uint64_t now) override {

@@ -35,6 +35,18 @@ class Policy {
   virtual void withdraw(uint64_t client, uint64_t now) = 0;
   // When waiting work may start although nothing finishes before; kNever: not by time alone.
   virtual uint64_t retry_at(uint64_t now) const = 0;
+
+  // --- for policies that know shares; the others need not care
+  // From now on; a client that was never named has the default share.
+  virtual void set_share(uint64_t, const Share&, uint64_t) {}
+  // The client is gone, with all that it had in flight.
+  virtual void remove(uint64_t client, uint64_t now) { withdraw(client, now); }
+  // `work.cost` of device time was used beside what was admitted.
+  virtual void used(const Work&, uint64_t) {}
+  // Nothing of a client's work moves any more, or it moves again: nobody need wait for it.
+  virtual void set_stalled(uint64_t, bool) {}
+  // Whether work of `client` waits because of its cap.
+  virtual bool throttled(uint64_t) const { return false; }
 };
 
 }  // namespace vgpu::scheduler
