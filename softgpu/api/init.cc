@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
+#include "softgpu/api/metering.h"
 #include "softgpu/api/symbol_table.h"
 
 namespace vgpu::driver {
@@ -34,6 +35,12 @@ CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuin
 
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   softgpu::Driver::instance();  // the tables reach the driver through the host that this sets
+  if (table != nullptr && id != nullptr) {
+    if (const SoftMeterTable* const meter = softgpu::meter_table(*id); meter != nullptr) {
+      *table = meter;
+      return CUDA_SUCCESS;
+    }
+  }
   return cudart::get_export_table(table, id);
 }
 

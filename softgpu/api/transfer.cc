@@ -55,6 +55,7 @@ CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait w
   GridManagement& management = context.device().management();
   if ((wait == Wait::kYes || bytes <= kInlineBytesMax) &&
       management.nothing_before(*stream->queue)) {
+    const MeteredWork metered(current_piece());
     work();
     if (wait == Wait::kYes) context.output().flush();
     return CUDA_SUCCESS;

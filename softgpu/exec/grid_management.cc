@@ -22,6 +22,10 @@ constexpr int kLookMs = 1;  // between looks while a process ends
 
 GridManagement::GridManagement(uint32_t launch_depth, uint64_t timeout_ms)
     : launch_depth_(launch_depth) {
+  limit_kernels(timeout_ms);
+}
+
+void GridManagement::limit_kernels(uint64_t timeout_ms) {
   if (timeout_ms == 0) return;
   watchdog_ = std::make_unique<Watchdog>(timeout_ms, [this, timeout_ms](Grid* grid) {
     VGPU_LOG_ERROR("kernel %s: longer than %llu ms: stopped", grid->kernel->name.c_str(),
@@ -100,6 +104,7 @@ uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
                                 std::unique_ptr<Command> command) {
   Command* const raw = command.get();
   raw->queue = queue.get();
+  if (raw->piece == nullptr) raw->piece = current_piece();
   if (raw->grid != nullptr) raw->grid->command = raw;
   order_after_legacy(*queue, raw);
   if (raw->behind_all) [[unlikely]]
@@ -116,6 +121,7 @@ uint64_t GridManagement::append(const std::shared_ptr<StreamQueue>& queue,
 void GridManagement::submit_child(Grid& parent, const std::shared_ptr<StreamQueue>& queue,
                                   std::unique_ptr<Command> command) {
   command->parent = &parent;
+  command->piece = parent.command->piece;
   command->own_queue = queue;
   // Partner: the end of the parent's blocks and commands (acq_rel). One of its blocks is running,
   // so it is not 0 here.
@@ -129,6 +135,7 @@ void GridManagement::submit_child(Grid& parent, const std::shared_ptr<StreamQueu
 
 void GridManagement::add_tail(Grid& parent, std::unique_ptr<Command> command) {
   std::lock_guard<std::mutex> lock(mutex_);
+  command->piece = parent.command->piece;
   parent.tails.push_back(std::move(command));
 }
 

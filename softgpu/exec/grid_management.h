@@ -24,6 +24,9 @@ class GridManagement {
   // `timeout_ms`: how long a grid may run; 0 = for ever.
   GridManagement(uint32_t launch_depth, uint64_t timeout_ms = 0);
 
+  // The same as `timeout_ms`, before the first launch.
+  void limit_kernels(uint64_t timeout_ms);
+
   // Makes a queue and enters it in its channel.
   std::shared_ptr<StreamQueue> open_queue(Channel* channel, bool blocking, bool legacy,
                                           int priority);

@@ -21,10 +21,17 @@ void SerialEngine::loop() {
     Command* const command = commands_.front();
     commands_.pop_front();
     lock.unlock();
-    command->work();
+    run(*command);
     management_->complete(command);
     lock.lock();
   }
+}
+
+// What a graph's commands submit is of the graph's piece.
+void SerialEngine::run(const Command& command) {
+  const PieceScope scope(command.piece);
+  const MeteredWork metered(command.kind == CommandKind::kCopy ? command.piece : PieceRef());
+  command.work();
 }
 
 }  // namespace vgpu::softgpu

@@ -24,6 +24,7 @@ class SerialEngine {
 
  private:
   void loop();
+  static void run(const Command& command);
 
   const char* const name_;
   GridManagement* const management_;

@@ -162,6 +162,8 @@ std::unique_ptr<BlockRunner> Sm::spare_runner() {
 }
 
 void Sm::step(Resident resident) {
+  if (metered_ != resident.grid) [[unlikely]]
+    meter(*resident.grid);
   const uint64_t began = resident.grid->profile != nullptr ? monotonic_ns() : 0;
   state_->priority.store(resident.grid->priority, std::memory_order_relaxed);
   state_->running.store(resident.grid, std::memory_order_relaxed);
@@ -196,7 +198,22 @@ void Sm::step(Resident resident) {
   finish_blocks(grid, 1);
 }
 
+void Sm::meter(const Grid& grid) {
+  stop_meter();
+  piece_ = grid.command->piece;
+  metered_ = &grid;
+  if (piece_ != nullptr) clock_.begin();
+}
+
+void Sm::stop_meter() {
+  if (piece_ != nullptr) piece_->use(clock_.end() / segment_->sms());
+  piece_ = nullptr;
+  metered_ = nullptr;
+}
+
 void Sm::finish_blocks(Grid* grid, uint64_t blocks) {
+  // Before the grid may go, and with it who has used the time.
+  if (metered_ == grid && (chunks_.empty() || chunks_.back().grid != grid)) stop_meter();
   // acq_rel: what other SMs wrote for their blocks is seen by whoever finds the command complete.
   if (grid->remaining.fetch_sub(blocks, std::memory_order_acq_rel) == blocks)
     management_->complete(grid->command);
@@ -219,6 +236,7 @@ void Sm::hold_token() {
 }
 
 void Sm::drop_token() {
+  stop_meter();
   if (!has_token_) return;
   segment_->release_token(token_);
   has_token_ = false;

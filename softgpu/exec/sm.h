@@ -55,6 +55,8 @@ class Sm {
   void hold_token();
   void drop_token();
   void rest(uint32_t seen);
+  void meter(const Grid& grid);
+  void stop_meter();
 
   const uint32_t id_;
   WorkDistributor* const distributor_;
@@ -73,6 +75,11 @@ class Sm {
   bool has_token_ = false;
   uint32_t token_ = 0;
   uint64_t token_since_ns_ = 0;
+  // What the time since the clock began goes to: the piece of a grid, all of whose blocks in hand
+  // are counted at once. Null: nobody meters it.
+  const Grid* metered_ = nullptr;
+  PieceRef piece_;
+  WorkClock clock_;
 };
 
 }  // namespace vgpu::softgpu

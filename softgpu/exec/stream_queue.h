@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "softgpu/exec/channel.h"
+#include "softgpu/exec/meter.h"
 
 namespace vgpu::softgpu {
 
@@ -47,6 +48,7 @@ struct Command {
   // keeps.
   Grid* parent = nullptr;
   std::shared_ptr<StreamQueue> own_queue;
+  PieceRef piece;  // that it belongs to; null: nobody meters it
 };
 
 struct OrdinalWaiter {
