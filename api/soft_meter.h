@@ -30,7 +30,8 @@ struct SoftMeterTable {
   // by `kind` and `note`. done() is called before the return when it gives nothing.
   void (*piece)(uint64_t kind, uint64_t note, void (*body)(void* argument),
                 void* argument) = nullptr;
-  // From the next kernel on: how long one may run; 0 = for ever. Before the first launch.
+  // How long a kernel may run: then it ends with CUDA_ERROR_LAUNCH_TIMEOUT in its context. Before
+  // the first launch; of several the shortest counts. 0 sets none.
   void (*limit_kernels)(uint64_t ms) = nullptr;
 };
 

@@ -9,9 +9,9 @@
 namespace vgpu {
 namespace {
 
-Result<Mapping> map(int fd, size_t bytes, int flags, uint64_t offset = 0) {
-  void* data =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+Result<Mapping> map(int fd, size_t bytes, int flags, uint64_t offset = 0,
+                    int protection = PROT_READ | PROT_WRITE) {
+  void* data = ::mmap(nullptr, bytes, protection, flags, fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED) return Status::from_errno(errno, "mmap");
   return Mapping(data, bytes);
 }
@@ -29,6 +29,10 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Result<Mapping> Mapping::map_shared(int fd, size_t bytes, uint64_t offset) {
   return map(fd, bytes, MAP_SHARED, offset);
+}
+
+Result<Mapping> Mapping::map_shared_read_only(int fd, size_t bytes) {
+  return map(fd, bytes, MAP_SHARED, 0, PROT_READ);
 }
 
 Result<Mapping> Mapping::map_private(size_t bytes) {

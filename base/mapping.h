@@ -27,6 +27,8 @@ class Mapping {
 
   // Maps `bytes` of descriptor `fd` from `offset` (whole pages), shared, readable and writable.
   static Result<Mapping> map_shared(int fd, size_t bytes, uint64_t offset = 0);
+  // From its start, readable only.
+  static Result<Mapping> map_shared_read_only(int fd, size_t bytes);
   // Fresh private zeroed memory.
   static Result<Mapping> map_private(size_t bytes);
 

@@ -21,7 +21,7 @@ struct TurnLimits {
   // A turn whose work is not past no longer keeps others out when nothing has moved for so much
   // real time: its client is suspended, or lies, or its kernel waits for something. Four times as
   // long as the piece is said to be, when that is more; none is believed to be longer than this.
-  uint64_t turn_max_ns = 50'000'000;
+  uint64_t turn_max_ns = 100'000'000;
   // The same when so much device time has gone into it, or four times what the piece is said to be.
   uint64_t overrun_ns = 20'000'000;
   // Real time for which a client that pauses keeps what is left of its turn: who waits for each
@@ -37,6 +37,9 @@ struct TurnReport {
   uint64_t completed = 0;  // of these: past
   uint64_t measured = 0;   // device time really used
   uint64_t wanted = 0;     // estimate of the piece that waits for a turn; 0: none does
+
+  bool idle() const { return wanted == 0 && admitted <= completed; }
+  bool operator==(const TurnReport&) const = default;
 };
 
 // A client that wants an engine which nobody else wants has it without turns. As soon as two want

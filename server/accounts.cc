@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "server/worker_link.h"
-
 namespace vgpu::server {
 namespace {
 
@@ -25,6 +23,7 @@ void for_each_counter(A& a, B& b, Visit visit) {
     visit(a.engine_seconds[i], b.engine_seconds[i]);
   visit(a.wait_seconds, b.wait_seconds);
   visit(a.throttled_seconds, b.throttled_seconds);
+  for (size_t i = 0; i < a.waits.size(); ++i) visit(a.waits[i], b.waits[i]);
 }
 
 double jain_of(const std::vector<double>& shares) {
@@ -59,6 +58,7 @@ Used read_used(const WorkerPage& page) {
     used.engine_seconds[i] = value_of(page.device_ns[i]) / 1e9;
   used.wait_seconds = value_of(page.wait_ns) / 1e9;
   used.throttled_seconds = value_of(page.throttled_ns) / 1e9;
+  for (size_t i = 0; i < used.waits.size(); ++i) used.waits[i] = value_of(page.waits[i]);
   return used;
 }
 

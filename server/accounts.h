@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "scheduler/share.h"
+#include "server/worker_link.h"
 
 namespace vgpu::server {
-
-struct WorkerPage;
 
 inline constexpr size_t kTenantsCounted = 1024;  // the next ones are counted together as "other"
 inline constexpr uint64_t kRateWindowNs = 1'000'000'000;  // rates are over this long at least
@@ -27,6 +26,7 @@ struct Used {
   std::array<double, scheduler::kEngines> engine_seconds{};
   double wait_seconds = 0;
   double throttled_seconds = 0;
+  std::array<double, kWaitBuckets> waits{};  // pieces that waited, by how long (kWaitBoundsNs)
 
   Used& operator+=(const Used& other);
   // Takes what is larger there.

@@ -144,9 +144,9 @@ void take_flag(const ConfigTable& root, const char* key, std::optional<bool>* fl
 ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   const ConfigTable root(table, "", report);
   root.allow({"listen", "driver", "memory_default", "headroom", "log_level", "socket_mode",
-              "workers_ahead", "devices", "guest_devices", "worker_users", "metrics", "token_file",
-              "server_key", "authorized_keys", "require_encryption", "tenants_reach_host_memory",
-              "profile", "tenant"});
+              "workers_ahead", "devices", "guest_devices", "worker_users", "metrics", "scheduler",
+              "token_file", "server_key", "authorized_keys", "require_encryption",
+              "tenants_reach_host_memory", "profile", "tenant"});
   ConfigFile file;
   root.take_text_or_texts("listen", &file.listen);
   root.take("driver", &file.driver);
@@ -157,6 +157,7 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   root.take("socket_mode", &file.socket_mode);
   root.take("worker_users", &file.worker_users);
   root.take("metrics", &file.metrics);
+  root.take("scheduler", &file.scheduler);
   root.take("server_key", &file.server_key);
   root.take("authorized_keys", &file.authorized_keys);
   take_flag(root, "require_encryption", &file.require_encryption);

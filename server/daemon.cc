@@ -65,8 +65,16 @@ void Daemon::signalled() {
   }
 }
 
+Status Daemon::start_turns() {
+  Result<std::unique_ptr<TurnKeeper>> made = TurnKeeper::create(options_.scheduler);
+  if (!made.ok()) return made.status();
+  turns_ = std::move(made).value();
+  return ok_status();
+}
+
 int Daemon::run() {
   Status status = watch_signals();
+  if (status.ok()) status = start_turns();
   if (status.ok()) status = listen();
   if (status.ok()) status = start_metrics();  // behind watch_signals: its threads block them too
   if (status.ok()) status = doors_.open();

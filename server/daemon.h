@@ -20,6 +20,7 @@
 #include "server/grants.h"
 #include "server/metrics_endpoint.h"
 #include "server/policy.h"
+#include "server/turn_keeper.h"
 #include "server/worker_link.h"
 
 namespace vgpu::server {
@@ -61,6 +62,7 @@ struct DaemonOptions {
   Policy policy;                           // profiles and tenants
   // Command line and file once more, for SIGHUP.
   std::function<Result<DaemonOptions>()> read_again;
+  SchedulerKind scheduler = SchedulerKind::kFair;
 };
 
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in
@@ -135,6 +137,7 @@ class Daemon {
   // workers of an earlier server (daemon_adoption.cc)
   void look_for_workers();
   void found_worker_spoke(pid_t pid);
+  Status tell_board(Worker* worker);
   void adopt(FoundWorker found, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
 
   // workers whose guests share something (daemon_peers.cc)
@@ -165,6 +168,7 @@ class Daemon {
   Result<GuestTerms> terms_of_remote(const protocol::Hello& hello) const;
   double dominant_share_of(const std::string& tenant) const;
   void hand_over(Worker* worker, QueuedGuest guest);
+  Result<TurnKeeper::Papers> enter_turns(Worker* worker);
   protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
   // What is no guest, and wanted what it may not or what cannot be.
@@ -198,7 +202,7 @@ class Daemon {
   void steer(int connection, const protocol::SteerRequest& request);
   Result<protocol::SteerReply> limit(const protocol::SteerRequest& request);
   Status set_memory(Worker* worker, uint64_t bytes);
-  // The share of a running guest, from now on.
+  // What a guest may have of its devices' time, from the next turn on.
   void set_share(Worker* worker, const scheduler::Share& share);
   Status send_order(Worker* worker);
   void obeyed(Worker* worker, const WorkerObeyed& message);
@@ -211,6 +215,7 @@ class Daemon {
 
   Status listen();
   Status watch_signals();
+  Status start_turns();
   void signalled();
   void end_all(bool guests_too);
   uint32_t guest_count() const;
@@ -224,6 +229,7 @@ class Daemon {
   std::map<pid_t, FoundWorker> found_;  // that have not spoken yet
   std::map<pid_t, std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Gate>> gates_;
+  std::unique_ptr<TurnKeeper> turns_;  // ends before the pages that it reads
   std::map<int, Unheard> unheard_;
   std::deque<QueuedGuest> queue_;
   WorkerReady ready_;  // what the first worker has said

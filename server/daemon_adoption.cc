@@ -14,7 +14,7 @@ namespace vgpu::server {
 Result<Mapping> map_worker_page(const std::vector<UniqueFd>& descriptors) {
   if (descriptors.size() != 1) return Status(StatusCode::kMalformed, "no page");
   VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(descriptors[0].get(), sizeof(WorkerPage)));
-  return Mapping::map_shared(descriptors[0].get(), 4096);
+  return Mapping::map_shared(descriptors[0].get(), kWorkerPageBytes);
 }
 
 namespace {
@@ -28,15 +28,6 @@ WorkerGrants held_by(const WorkerGrants& grants, const Mapping& page) {
     if (used <= protocol::kMemoryAskMax) held.bytes[i] = std::max(held.bytes[i], used);
   }
   return held;
-}
-
-// A share that can be.
-scheduler::Share checked(scheduler::Share share) {
-  share.weight = std::clamp(share.weight, 1U, scheduler::kWeightMax);
-  share.cap_permille = std::clamp(share.cap_permille, 1U, scheduler::kPermille);
-  if (static_cast<uint32_t>(share.priority) >= scheduler::kClasses)
-    share.priority = scheduler::PriorityClass::kNormal;
-  return share;
 }
 
 }  // namespace
@@ -75,6 +66,16 @@ void Daemon::found_worker_spoke(pid_t pid) {
   adopt(std::move(found), message, std::move(frame->descriptors));
 }
 
+// The turns of an earlier vgpud have ended with it.
+Status Daemon::tell_board(Worker* worker) {
+  Result<TurnKeeper::Papers> papers = enter_turns(worker);
+  if (!papers.ok()) return papers.status();
+  PeerMessage message;
+  message.kind = PeerMessageKind::kBoard;
+  const int descriptors[] = {papers->board.get(), papers->bell.get()};
+  return protocol::send_frame(worker->control.get(), bytes_of(message), descriptors, 0);
+}
+
 void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
                    std::vector<UniqueFd> descriptors) {
   Result<Mapping> page = map_worker_page(descriptors);
@@ -95,7 +96,7 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->session = message.session;
   worker->grants = message.grants;
   worker->held = held;
-  set_share(worker.get(), checked(message.share));
+  worker->share = valid_share(message.share);
   worker->tenant = get_text(message.record.tenant);
   worker->profile = get_text(message.record.profile);
   worker->ask = message.record.ask;
@@ -108,6 +109,8 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->executable = get_text(message.executable);
   worker->label = get_text(message.label);
   worker->remote = get_text(message.remote);
+  if (Status told = tell_board(worker.get()); !told.ok())
+    log(Level::kWarn, "worker %d takes no turns: %s", worker->pid, told.to_string().c_str());
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
   const pid_t pid = worker->pid;

@@ -288,17 +288,29 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   const std::vector<uint8_t> hello = protocol::encode_message(std::move(guest.hello));
   frame.insert(frame.end(), hello.begin(), hello.end());
   const int connection = guest.connection.get();
-  if (Status sent = protocol::send_frame(worker->control.get(), frame,
-                                         std::span<const int>(&connection, 1), 0);
+  Result<TurnKeeper::Papers> papers = enter_turns(worker);
+  if (!papers.ok()) {
+    refuse(connection, papers.status());
+    end_worker(*worker);  // which gives the grant back
+    return;
+  }
+  const int descriptors[] = {connection, papers->board.get(), papers->bell.get()};
+  if (Status sent = protocol::send_frame(worker->control.get(), frame, descriptors, 0);
       !sent.ok()) {
     refuse(connection,
            Status(StatusCode::kUnavailable, "the worker does not take it: " + sent.text()));
-    end_worker(*worker);  // which gives the grant back
+    end_worker(*worker);
     return;
   }
   log(Level::kInfo, "guest %d (%s): %s on %u of %u devices, worker %d", guest.pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str(), worker->grants.count,
       ready_.device_count, worker->pid);
+}
+
+Result<TurnKeeper::Papers> Daemon::enter_turns(Worker* worker) {
+  return turns_->add(static_cast<uint64_t>(worker->pid),
+                     reinterpret_cast<WorkerPage*>(worker->page.data()), worker->grants,
+                     worker->share);
 }
 
 protocol::InfoReply Daemon::info(int connection) const {

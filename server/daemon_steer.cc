@@ -47,6 +47,7 @@ std::vector<std::string> changed_for_good(const DaemonOptions& was, const Daemon
       {"headroom", was.headroom != is.headroom || was.headroom_given != is.headroom_given},
       {"workers_ahead", was.workers_ahead != is.workers_ahead},
       {"worker_users", !was.worker_users.same_range(is.worker_users)},
+      {"scheduler", was.scheduler != is.scheduler},
       {"metrics", was.metrics != is.metrics},
       {"server_key", was.server_key != is.server_key},
       {"authorized_keys", was.authorized_keys != is.authorized_keys},
@@ -224,7 +225,10 @@ Status Daemon::set_memory(Worker* worker, uint64_t bytes) {
 }
 
 // The one place where a running guest's share changes.
-void Daemon::set_share(Worker* worker, const scheduler::Share& share) { worker->share = share; }
+void Daemon::set_share(Worker* worker, const scheduler::Share& share) {
+  worker->share = share;
+  turns_->set_share(static_cast<uint64_t>(worker->pid), share);
+}
 
 Status Daemon::send_order(Worker* worker) {
   WorkerOrder order;

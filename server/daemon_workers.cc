@@ -193,6 +193,7 @@ void Daemon::worker_ended(pid_t pid) {
   loop_.remove(worker->process.get());
   if (worker->control.valid()) loop_.remove(worker->control.get());
   ledgers_.give_back(worker->session);
+  turns_->remove(static_cast<uint64_t>(worker->pid));
   options_.worker_users.give_back(worker->user);
   (void)unlink(worker->door.c_str());
   int status = 0;

@@ -181,7 +181,6 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
   if (graph->native == nullptr || graph->native->exec == nullptr || !still_whole(session, *graph))
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
   const auto nodes = static_cast<uint32_t>(graph->nodes.size());
-  session.admission().admit(kLaunchCost * (nodes + 1));
   const uint32_t kernels = graph->native->kernels;
   session.figures().kernels(kernels);
   CUresult waits = wait_for_records(session, stream, record, *graph);
@@ -195,7 +194,10 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
         return session.watchdog().watch(native->context, handle, kernels,
                                         [&] { return driver.cuGraphLaunch(native->exec, handle); });
       },
-      {.weight = 1 + nodes / kNodesPerWeight, .after = graph->last, .place = &place});
+      {.weight = 1 + nodes / kNodesPerWeight,
+       .after = graph->last,
+       .place = &place,
+       .work = {kUnknownCost, args.graph}});
   graph->last = place;
   graph->last_stream = args.stream;
   for (const GraphNode& node : graph->nodes) {

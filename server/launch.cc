@@ -60,6 +60,16 @@ CUresult launch_with_attributes(const DriverTable& driver, CUfunction function,
   return driver.cuLaunchKernelEx(&config, function, nullptr, extra);
 }
 
+// Launches of one kernel with as many threads take about as long.
+uint64_t kind_of(const wire::LaunchArgs& args, const Kernel* kernel) {
+  const uint64_t blocks = uint64_t{args.grid[0]} * args.grid[1] * args.grid[2];
+  const uint64_t threads = uint64_t{args.block[0]} * args.block[1] * args.block[2];
+  constexpr uint64_t kMix = 0x9e37'79b9'7f4a'7c15;  // 2^64 / golden ratio: spreads what is close
+  const uint64_t mixed =
+      ((reinterpret_cast<uintptr_t>(kernel->function) * kMix ^ blocks) * kMix ^ threads) * kMix;
+  return mixed ^ mixed >> 32;
+}
+
 }  // namespace
 
 bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record& record) {
@@ -75,7 +85,6 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
   if ((args.flags & ~protocol::kLaunchCooperative) != 0 || !good_cluster(args.cluster))
     return session.malformed(record, "launch flags");
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
-  session.admission().admit(kLaunchCost);
   session.figures().kernels(1);
   return session.submit(
       stream, record,
@@ -96,7 +105,7 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
               args.block[2], args.shared_bytes, handle, nullptr, bytes == 0 ? nullptr : extra);
         });
       },
-      {.blob = record.blob().bytes});
+      {.blob = record.blob().bytes, .work = {kUnknownCost, kind_of(args, kernel)}});
 }
 
 bool handle_FunctionSetAttribute(Session& session, const wire::FunctionSetAttributeArgs& args,

@@ -22,6 +22,7 @@ UniqueFd answer(Liveness* liveness) {
   if (!socket.ok()) return UniqueFd();
   Result<protocol::PeerCredentials> peer = protocol::peer_credentials(socket->get());
   if (!peer.ok() || (peer->uid != liveness->server_user && peer->uid != 0)) return UniqueFd();
+  liveness->adopt.share = liveness->turns->share(liveness->adopt.share);
   liveness->adopt.uptime_ms = monotonic_ns() / 1'000'000 - liveness->started_ms;
   const int page = liveness->page.get();
   const Status sent = protocol::send_frame(socket->get(), bytes_of(liveness->adopt),
@@ -50,6 +51,14 @@ bool listen_to(Liveness* liveness) {
     obey(liveness, order);
     return true;
   }
+  PeerMessage message;
+  if (read_front(frame->bytes, &message) && message.kind == PeerMessageKind::kBoard) {
+    if (frame->descriptors.size() != 2) return false;
+    const Status taken = liveness->turns->connect(std::move(frame->descriptors[0]),
+                                                  std::move(frame->descriptors[1]));
+    if (!taken.ok()) log(Level::kWarn, "board: %s", taken.to_string().c_str());
+    return taken.ok();
+  }
   return liveness->peers->heard(std::move(frame).value());
 }
 
@@ -67,6 +76,7 @@ void run(Liveness liveness) {
       liveness.peers->connected(liveness.control.get());
     } else if (!listen_to(&liveness)) {
       liveness.peers->disconnected();
+      liveness.turns->disconnect();
       log(Level::kInfo, "vgpud is gone; the session goes on without it");
       liveness.control.reset();
     }

@@ -5,6 +5,7 @@
 
 #include "base/unique_fd.h"
 #include "server/steering.h"
+#include "server/turn_link.h"
 #include "server/worker_link.h"
 #include "server/worker_peers.h"
 
@@ -20,6 +21,7 @@ struct Liveness {
   uid_t server_user = 0;
   WorkerAdopt adopt;  // what it is told
   uint64_t started_ms = 0;
+  TurnLink* turns = nullptr;     // borrowed
   WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them, or
   Steering* steering = nullptr;  // borrowed: an order
 };

@@ -133,7 +133,7 @@ CUDA_MEMCPY3D described(const Driven& to, const Driven& from, const Extent& e) {
 
 // A box between two devices.
 bool copy_between(Session& session, Stream* stream, const Record& record, const CUDA_MEMCPY3D& copy,
-                  const EndDevices& devices) {
+                  const EndDevices& devices, const DeviceWork& work) {
   const Device* to = session.find_device(static_cast<uint32_t>(devices.to));
   const Device* from = session.find_device(static_cast<uint32_t>(devices.from));
   if (session.driver().cuMemcpy3DPeerAsync == nullptr || to == nullptr || from == nullptr)
@@ -146,7 +146,8 @@ bool copy_between(Session& session, Stream* stream, const Record& record, const 
           const CUDA_MEMCPY3D_PEER peer = with_contexts(copy, there, here);
           return driver.cuMemcpy3DPeerAsync(&peer, handle);
         });
-      });
+      },
+      {.work = work});
 }
 
 CUresult run(const DriverTable& driver, CUstream stream, const Driven& to, const Driven& from,
@@ -247,17 +248,19 @@ bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Rec
   EndDevices devices;
   const char* why = resolve_copy(session, stream->context, args, &copy, &devices);
   if (why != nullptr) return session.malformed(record, why);
-  session.admission().admit(copy_cost(args.bytes));
   if (devices.from < 0) session.figures().copied_to(args.bytes);
   if (devices.to < 0) session.figures().copied_from(args.bytes);
+  const DeviceWork work = copy_work(scheduler::Engine::kCompute, args.bytes);
   if (devices.to >= 0 && devices.from >= 0 && devices.to != devices.from) [[unlikely]]
-    return copy_between(session, stream, record, copy, devices);
+    return copy_between(session, stream, record, copy, devices, work);
   const WorkPlace place(session, *stream, std::max(devices.to, devices.from));
   return session.submit(
-      stream, record, [copy, place](const DriverTable& driver, CUstream handle, const std::byte*) {
+      stream, record,
+      [copy, place](const DriverTable& driver, CUstream handle, const std::byte*) {
         return place.run(driver, handle,
                          [&](CUstream on) { return driver.cuMemcpy3DAsync_v2(&copy, on); });
-      });
+      },
+      {.work = work});
 }
 
 bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Record& record) {
@@ -265,14 +268,15 @@ bool handle_RectFill(Session& session, const wire::RectFillArgs& args, const Rec
   if (stream == nullptr) return session.malformed(record, "unknown stream");
   if (const char* why = check_fill(session, args); why != nullptr)
     return session.malformed(record, why);
-  session.admission().admit(copy_cost(args.bytes));
   const WorkPlace place(
       session, *stream,
       session.memory().device_of(args.destination, args.count, stream->context->device));
   return session.submit(
-      stream, record, [args, place](const DriverTable& driver, CUstream handle, const std::byte*) {
+      stream, record,
+      [args, place](const DriverTable& driver, CUstream handle, const std::byte*) {
         return place.run(driver, handle, [&](CUstream on) { return fill_rows(driver, args, on); });
-      });
+      },
+      {.work = copy_work(scheduler::Engine::kCompute, args.bytes)});
 }
 
 }  // namespace vgpu::server

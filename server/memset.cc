@@ -34,13 +34,13 @@ bool handle_Fill(Session& session, const wire::FillArgs& args, const Record& rec
   if (device < 0 && !session.host_memory().contains(args.destination, bytes)) {
     return session.malformed(record, "not the guest's memory");
   }
-  session.admission().admit(copy_cost(bytes));
   return session.submit(stream, record,
                         [args, place = WorkPlace(session, *stream, device)](
                             const DriverTable& driver, CUstream handle, const std::byte*) {
                           return place.run(driver, handle,
                                            [&](CUstream on) { return fill(driver, args, on); });
-                        });
+                        },
+                        {.work = copy_work(scheduler::Engine::kCompute, bytes)});
 }
 
 }  // namespace vgpu::server

@@ -34,11 +34,34 @@ class Families {
     metric.label = std::move(labels);
     (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   }
+  // How long pieces of work waited that had to.
+  void add_waits(Labels labels, const Used& used) {
+    ClientMetric& metric = made_.back().metric.emplace_back();
+    metric.label = std::move(labels);
+    double count = 0;
+    for (size_t i = 0; i < used.waits.size(); ++i) {
+      count += used.waits[i];
+      ClientMetric::Bucket bucket;
+      bucket.cumulative_count = whole(count);
+      bucket.upper_bound = i < std::size(kWaitBoundsNs)
+                               ? static_cast<double>(kWaitBoundsNs[i]) / 1e9
+                               : std::numeric_limits<double>::infinity();
+      metric.histogram.bucket.push_back(bucket);
+    }
+    metric.histogram.sample_count = whole(count);
+    metric.histogram.sample_sum = used.wait_seconds;
+  }
   void gauge(const char* name, const char* help) { begin(name, MetricType::Gauge, help); }
   void counter(const char* name, const char* help) { begin(name, MetricType::Counter, help); }
+  void histogram(const char* name, const char* help) { begin(name, MetricType::Histogram, help); }
   std::vector<MetricFamily> take() { return std::move(made_); }
 
  private:
+  // What a worker writes may be any number.
+  static uint64_t whole(double count) {
+    return count < 1e18 ? static_cast<uint64_t>(count) : uint64_t{1'000'000'000'000'000'000};
+  }
+
   std::vector<MetricFamily> made_;
 };
 
@@ -151,6 +174,9 @@ void add_used(const std::string& prefix, Families* to,
               counter.value(*used));
     }
   }
+  to->histogram((prefix + "queue_wait_seconds").c_str(),
+                "How long pieces of work waited for their turn that had to");
+  for (const auto& [labels, used] : of) to->add_waits(labels, *used);
 }
 
 void add_guests(const Reading& reading, Families* to) {

@@ -47,6 +47,7 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   config.number = reply.session;
   config.peers = options.peers;
   config.shares = options.shares;
+  config.turns = options.turns;
   config.page = options.page;
   config.limits = reply.limits;
   config.passes_descriptors = passes_descriptors(reply);

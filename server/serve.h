@@ -21,6 +21,7 @@ struct ServeOptions {
   Peers* peers = nullptr;      // how it shares with other sessions
   Shares* shares = nullptr;
   Steering* steering = nullptr;
+  TurnLink* turns = nullptr;  // with whom the devices are shared
 };
 
 // Registers both slabs with the driver, so that copies through them are asynchronous, then serves

@@ -50,10 +50,17 @@ static unsigned completion_threads(const protocol::GuestLimits& limits) {
       std::clamp<uint64_t>(all - std::min(all, all / 5), 1, kCompletionThreadsMax));
 }
 
+// A driver that ends long kernels itself fails one context; ours can only end the session.
+static uint64_t watched_ms(uint64_t limit_ms, Admission* admission) {
+  const bool by_driver = limit_ms != protocol::kUnlimited && admission->limit_kernels(limit_ms);
+  return by_driver ? protocol::kUnlimited : limit_ms;
+}
+
 Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory)
     : config_(config),
       channel_(channel),
       memory_(memory),
+      admission_(*config.driver, config.turns),
       figures_(config.page),
       host_calls_(
           &channel->host_calls(),
@@ -62,7 +69,7 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
                  "the guest has finished functions that it was not given");
           },
           [this] { publish_output(); }),
-      watchdog_(config.driver, config.limits.of(GuestLimit::kLaunchMs),
+      watchdog_(config.driver, watched_ms(config.limits.of(GuestLimit::kLaunchMs), &admission_),
                 [this] {
                   fail(SessionEnd::kDriverFailed, CUDA_ERROR_LAUNCH_TIMEOUT,
                        "a kernel runs for longer than this guest may have it run");
@@ -71,6 +78,7 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
              lane_threads(config.limits), config.limits.of(GuestLimit::kQueuedBytes)),
       pool_(completion_threads(config.limits)) {
   bound_handles();
+  admission_.publish_to(config.page);
   host_memory_.bound(config.limits.of(GuestLimit::kPinnedBytes));
   if (config_.shares == nullptr) config_.shares = &own_shares_;
   if (config.output != nullptr) {
@@ -96,6 +104,7 @@ void Session::bound_handles() {
 
 Session::~Session() {
   watchdog_.stop();
+  admission_.end();
   host_calls_.stop();
   lanes_.stop();
   slab_queue_.stop();
@@ -108,6 +117,7 @@ Session::~Session() {
 
 bool Session::release_all() {
   watchdog_.stop();
+  admission_.end();
   host_calls_.stop();  // or streams would wait for a guest that is gone
   lanes_.drain();
   lanes_.stop();

@@ -60,6 +60,7 @@ struct WorkOptions {
   bool may_block = false;                // the driver call itself waits for the device
   LanePoint* place = nullptr;            // out: where it is when it waits in a lane
   std::span<const std::byte> blob = {};  // handed to the call; copied when the work has to wait
+  DeviceWork work = {};                  // what it takes of the device
 };
 
 // The consumer's thread calls everything but what says otherwise. Owns nothing of the driver's
@@ -79,6 +80,7 @@ class Session {
     WorkerPage* page = nullptr;      // where figures are published; null: nobody looks
     protocol::GuestLimits limits;    // of what the guest may hold
     Output* output = nullptr;        // where the driver prints; null: in the guest's own process
+    TurnLink* turns = nullptr;       // with whom it shares the devices; null: with nobody
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory);
@@ -310,7 +312,8 @@ class Session {
 
   // Under issue(): when nothing waits anywhere, and when something does.
   template <typename Call>
-  CUresult issue_now(Stream* stream, Call& call, const WorkOptions& options);
+  CUresult issue_now(Stream* stream, Call& call, const WorkOptions& options,
+                     const Admission::Ticket& ticket);
   template <typename Call>
   CUresult issue_carefully(Stream* stream, uint16_t op, Call call, const WorkOptions& options);
   void touch(Stream* stream) {

@@ -15,12 +15,13 @@ constexpr uint32_t inline_weight(uint64_t bytes) { return 1 + static_cast<uint32
 // To the device: `call(driver, stream, from)` copies args.bytes packed bytes from host memory.
 template <typename Args, typename Call>
 bool copy_up(Session& session, Stream* stream, const Args& args, const Record& record, Call call) {
-  session.admission().admit(copy_cost(args.bytes));
   session.figures().copied_to(args.bytes);
+  const DeviceWork work = copy_work(scheduler::Engine::kToDevice, args.bytes);
   if (!record.blob().empty()) {
     if (record.blob().size() != args.bytes) return session.malformed(record, "blob size");
-    return session.submit(stream, record, call,
-                          {.weight = inline_weight(args.bytes), .blob = record.blob().bytes});
+    return session.submit(
+        stream, record, call,
+        {.weight = inline_weight(args.bytes), .blob = record.blob().bytes, .work = work});
   }
   const auto piece =
       protocol::slab_range(session.channel().up_slab(), args.slab_offset, args.bytes);
@@ -30,7 +31,7 @@ bool copy_up(Session& session, Stream* stream, const Args& args, const Record& r
       [call, from = piece->data()](const DriverTable& driver, CUstream handle, const std::byte*) {
         return call(driver, handle, from);
       },
-      {.may_block = !session.slab_registered()});
+      {.may_block = !session.slab_registered(), .work = work});
   session.slab_used(stream, args.bytes, record.sequence());
   return goes_on;
 }
@@ -44,14 +45,14 @@ bool copy_down(Session& session, Stream* stream, const Args& args, const Record&
   const auto piece =
       protocol::slab_range(session.channel().down_slab(), args.slab_offset, args.bytes);
   if (!piece) return session.malformed(record, "slab range");
-  session.admission().admit(copy_cost(args.bytes));
   session.figures().copied_from(args.bytes);
   CUresult result = session.issue(
       stream, record.op(),
       [call, to = piece->data()](const DriverTable& driver, CUstream handle, const std::byte*) {
         return call(driver, handle, to);
       },
-      {.may_block = !session.slab_registered()});
+      {.may_block = !session.slab_registered(),
+       .work = copy_work(scheduler::Engine::kFromDevice, args.bytes)});
   MarkRef mark;
   if (result == CUDA_SUCCESS) result = session.mark(stream, &mark);
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);

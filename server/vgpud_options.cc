@@ -63,6 +63,7 @@ Result<ConfigFile> merged(const Raw& raw) {
   fill(&all.socket_mode, file->socket_mode);
   fill(&all.worker_users, file->worker_users);
   fill(&all.metrics, file->metrics);
+  fill(&all.scheduler, file->scheduler);
   fill(&all.server_key, file->server_key);
   fill(&all.authorized_keys, file->authorized_keys);
   if (!all.require_encryption) all.require_encryption = file->require_encryption;
@@ -172,6 +173,8 @@ Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
     if (*end != '\0' || options->socket_mode > 0777)
       return complain("socket_mode", words.socket_mode, "a mode like 0660");
   }
+  if (!words.scheduler.empty() && !parse_scheduler(words.scheduler, &options->scheduler))
+    return complain("scheduler", words.scheduler, "fair, fifo or round-robin");
   if (!words.log_level.empty()) options->log_level = words.log_level;
   Level level;
   if (!parse_level(options->log_level, &level))
@@ -252,6 +255,10 @@ void add_sharing(CLI::App* app, Raw* raw) {
                   "quarter)");
   app->add_option("--headroom", raw->words.headroom,
                   "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
+  app->add_option("--scheduler", raw->words.scheduler,
+                  "How guests share a device: fair (by weight, class and cap), or to compare with, "
+                  "fifo (first come, first served) or round-robin (a piece of work each) (default: "
+                  "fair)");
   app->add_flag_callback(
       "--tenants-reach-host-memory", [raw] { raw->words.tenants_reach_host_memory = true; },
       "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");

@@ -72,7 +72,11 @@ void StreamCommand::run() {
   const DriverTable& driver = session_->driver();
   (void)driver.cuCtxSetCurrent(stream_->context->handle);
   stream_->flow.wait_for_room(driver);
-  const CUresult result = call(driver, stream_->handle, blob_.data());
+  // Its turn, on this thread: the consumer goes on, and what others ask of the stream is answered.
+  Admission::Ticket ticket;
+  session_->admission().wait(stream_->context->device, work_, &ticket);
+  const CUresult result = session_->admission().carry_out(
+      ticket, [&] { return call(driver, stream_->handle, blob_.data()); });
   if (result != CUDA_SUCCESS) session_->failed_call(op_, stream_->context, result);
   if (stream_->flow.count(weight_)) stream_->flow.checkpoint(driver, stream_->handle);
 }

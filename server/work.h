@@ -18,6 +18,7 @@ class StreamCommand : public LaneCommand {
         stream_(stream),
         op_(op),
         weight_(options.weight),
+        work_(options.work),
         blob_(options.blob.begin(), options.blob.end()) {}
   void run() final;
 
@@ -29,6 +30,7 @@ class StreamCommand : public LaneCommand {
   Stream* const stream_;
   const uint16_t op_;
   const uint32_t weight_;
+  const DeviceWork work_;
   std::vector<std::byte> blob_;
 };
 
@@ -51,15 +53,19 @@ template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
   touch(stream);
   stream->last_record = 0;
-  if (busy_lanes_.empty() && !stream->flow.full() && !options.may_block) [[likely]] {
-    return issue_now(stream, call, options);
+  Admission::Ticket ticket;
+  if (busy_lanes_.empty() && !stream->flow.full() && !options.may_block &&
+      admission_.try_admit(stream->context->device, options.work, &ticket)) [[likely]] {
+    return issue_now(stream, call, options, ticket);
   }
   return issue_carefully(stream, op, std::move(call), options);
 }
 
 template <typename Call>
-CUresult Session::issue_now(Stream* stream, Call& call, const WorkOptions& options) {
-  const CUresult result = call(driver(), stream->handle, options.blob.data());
+CUresult Session::issue_now(Stream* stream, Call& call, const WorkOptions& options,
+                            const Admission::Ticket& ticket) {
+  const CUresult result = admission_.carry_out(
+      ticket, [&] { return call(driver(), stream->handle, options.blob.data()); });
   if (stream->flow.count(options.weight)) [[unlikely]]
     stream->flow.checkpoint(driver(), stream->handle);
   return result;
@@ -69,7 +75,11 @@ template <typename Call>
 [[gnu::noinline]] CUresult Session::issue_carefully(Stream* stream, uint16_t op, Call call,
                                                     const WorkOptions& options) {
   std::vector<LanePoint> after;
-  if (route(stream, options, &after)) return issue_now(stream, call, options);
+  Admission::Ticket ticket;
+  if (route(stream, options, &after) &&
+      admission_.try_admit(stream->context->device, options.work, &ticket)) {
+    return issue_now(stream, call, options, ticket);
+  }
   defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
         options, std::move(after));
   return CUDA_SUCCESS;

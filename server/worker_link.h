@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,12 +19,13 @@
 #include "protocol/transport/control_socket.h"
 #include "scheduler/share.h"
 #include "server/policy.h"
+#include "server/turn_board.h"
 
 namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0006;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0007;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -67,7 +69,8 @@ struct GuestRecord {
   char profile[kPolicyNameBytesMax + 1] = {};
 };
 
-// vgpud -> worker: a guest for it. Descriptor: the guest's connection. The Hello's bytes follow.
+// vgpud -> worker: a guest for it. Descriptors: the guest's connection, the board of turns, the
+// bell to ring. The Hello's bytes follow.
 struct WorkerAssign {
   uint64_t magic = kWorkerMagic;
   uint64_t session = 0;
@@ -99,6 +102,7 @@ enum class PeerMessageKind : uint32_t {
   kCall,     // vgpud -> the worker of `session`. Descriptor: the other end
   kOrder,    // vgpud -> worker: WorkerOrder
   kObeyed,   // back: WorkerObeyed
+  kBoard,  // vgpud -> a worker that it has adopted. Descriptors: board and bell, as in WorkerAssign
 };
 
 // Between vgpud and workers that serve. The secret is for the worker that is called.
@@ -130,8 +134,13 @@ struct WorkerObeyed {
   uint64_t used_bytes[protocol::kDevicesMax] = {};
 };
 
-// Shared page: the worker writes, vgpud reads for what it shows. Figures only, relaxed; nothing is
-// decided by them, since the worker is as untrusted as its guest.
+// How long pieces of work waited for their turn: up to each of these, and longer.
+inline constexpr uint64_t kWaitBoundsNs[] = {100'000,     1'000'000,     10'000'000,
+                                             100'000'000, 1'000'000'000, 10'000'000'000};
+inline constexpr size_t kWaitBuckets = std::size(kWaitBoundsNs) + 1;
+
+// Shared page: the worker writes, vgpud reads. Figures for people, relaxed; nothing is decided by
+// them, since the worker is as untrusted as its guest.
 struct WorkerPage {
   std::atomic<uint64_t> used_bytes[protocol::kDevicesMax];  // in the guest's order of devices
   std::atomic<uint64_t> kernels;                            // launched; those of graphs singly
@@ -140,7 +149,13 @@ struct WorkerPage {
   std::atomic<uint64_t> device_ns[scheduler::kEngines];     // device time used
   std::atomic<uint64_t> wait_ns;                            // that work waited for its turn
   std::atomic<uint64_t> throttled_ns;                       // of these: held back by the cap
+  std::atomic<uint64_t> waits[kWaitBuckets];                // pieces that waited, by how long
+  // What turns are given by: nothing but the worker's own share hangs on it. By the guest's
+  // devices.
+  TurnSlot turns[protocol::kDevicesMax][scheduler::kEngines];
 };
+inline constexpr size_t kWorkerPageBytes = 8192;
+static_assert(sizeof(WorkerPage) <= kWorkerPageBytes);
 
 // The page that came with a worker's message: the only descriptor, sealed and large enough.
 Result<Mapping> map_worker_page(const std::vector<UniqueFd>& descriptors);

@@ -79,17 +79,17 @@ struct Page {
 
 Result<Page> make_page() {
   Page page;
-  Result<UniqueFd> memory = protocol::make_sealed_memory(4096, "vgpu-worker-page");
+  Result<UniqueFd> memory = protocol::make_sealed_memory(kWorkerPageBytes, "vgpu-worker-page");
   if (!memory.ok()) return memory.status();
   page.memory = std::move(memory).value();
-  Result<Mapping> mapping = Mapping::map_shared(page.memory.get(), 4096);
+  Result<Mapping> mapping = Mapping::map_shared(page.memory.get(), kWorkerPageBytes);
   if (!mapping.ok()) return mapping.status();
   page.mapping = std::move(mapping).value();
   return page;
 }
 
 struct Guest {
-  UniqueFd connection;
+  UniqueFd connection, board, bell;
   WorkerAssign assign;
   protocol::Hello hello;
 };
@@ -102,10 +102,12 @@ Result<Guest> wait_for_guest(int control) {
     return frame.status();
   }
   Guest guest;
-  if (!read_front(frame->bytes, &guest.assign) || frame->descriptors.size() != 1) {
+  if (!read_front(frame->bytes, &guest.assign) || frame->descriptors.size() != 3) {
     return Status(StatusCode::kMalformed, "vgpud's message is of another version");
   }
   guest.connection = std::move(frame->descriptors[0]);
+  guest.board = std::move(frame->descriptors[1]);
+  guest.bell = std::move(frame->descriptors[2]);
   Result<protocol::Message> message = protocol::decode_message(
       std::span<const uint8_t>(frame->bytes).subspan(sizeof(WorkerAssign)));
   if (!message.ok()) return message.status();
@@ -116,9 +118,11 @@ Result<Guest> wait_for_guest(int control) {
 }
 
 void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Guest& guest,
-                    Page* page, int connection, WorkerPeers* peers, Steering* steering) {
+                    Page* page, int connection, WorkerPeers* peers, Steering* steering,
+                    TurnLink* turns) {
   Liveness liveness;
   liveness.steering = steering;
+  liveness.turns = turns;
   liveness.peers = peers;
   liveness.connection = connection;
   liveness.control = std::move(control);
@@ -249,14 +253,18 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
   static Steering steering;
+  static TurnLink turns(page->page()->turns);
+  if (Status taken = turns.connect(std::move(guest->board), std::move(guest->bell)); !taken.ok())
+    return fail(kExitAttach, "board", taken);
   start_watching(std::move(door), server_user, std::move(control), *guest, &*page, connection,
-                 &peers, &steering);
+                 &peers, &steering, &turns);
   // From here on the process just ends: threads of the session may still wait for the device.
   ServeOptions serving;
   serving.page = page->page();
   serving.peers = &peers;
   serving.shares = &peers.shares();
   serving.steering = &steering;
+  if (turns.board().off.load(std::memory_order_relaxed) == 0) serving.turns = &turns;
   _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(), serving)));
 }
 

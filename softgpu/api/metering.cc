@@ -20,7 +20,7 @@ void piece(uint64_t kind, uint64_t note, void (*body)(void*), void* argument) {
 
 void limit_kernels(uint64_t ms) {
   Driver& driver = Driver::instance();
-  if (driver.device_count() != 0) driver.device().management().limit_kernels(ms);
+  for (int i = 0; i < driver.device_count(); ++i) driver.device(i).management().limit_kernels(ms);
 }
 
 }  // namespace

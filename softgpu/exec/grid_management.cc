@@ -26,7 +26,8 @@ GridManagement::GridManagement(uint32_t launch_depth, uint64_t timeout_ms)
 }
 
 void GridManagement::limit_kernels(uint64_t timeout_ms) {
-  if (timeout_ms == 0) return;
+  if (timeout_ms == 0 || (limit_ms_ != 0 && limit_ms_ <= timeout_ms)) return;
+  limit_ms_ = timeout_ms;
   watchdog_ = std::make_unique<Watchdog>(timeout_ms, [this, timeout_ms](Grid* grid) {
     VGPU_LOG_ERROR("kernel %s: longer than %llu ms: stopped", grid->kernel->name.c_str(),
                    static_cast<unsigned long long>(timeout_ms));

@@ -24,7 +24,7 @@ class GridManagement {
   // `timeout_ms`: how long a grid may run; 0 = for ever.
   GridManagement(uint32_t launch_depth, uint64_t timeout_ms = 0);
 
-  // The same as `timeout_ms`, before the first launch.
+  // The same as `timeout_ms`, before the first launch; the shortest counts.
   void limit_kernels(uint64_t timeout_ms);
 
   // Makes a queue and enters it in its channel.
@@ -96,6 +96,7 @@ class GridManagement {
   SerialEngine host_engine_{"vgpu-host", this};
   SerialEngine graph_engine_{"vgpu-graph", this};
   std::unique_ptr<Watchdog> watchdog_;  // nullptr: no time-out
+  uint64_t limit_ms_ = 0;               // 0: none
   WatchEngine watch_engine_{this};
   std::mutex distributors_mutex_;
   std::vector<WorkDistributor*> distributors_;

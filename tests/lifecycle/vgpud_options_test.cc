@@ -24,7 +24,7 @@ TEST(VgpudOptions, HelpTeaches) {
   const Finished help = run_program({VGPUD, "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* word : {"--listen", "--driver", "--devices", "--guest-devices",
-                           "--memory-default", "--metrics", "Examples", "Signals"}) {
+                           "--memory-default", "--metrics", "--scheduler", "Examples", "Signals"}) {
     EXPECT_NE(help.output.find(word), std::string::npos) << word;
   }
 }
@@ -41,6 +41,7 @@ TEST(VgpudOptions, WrongValuesAreNamed) {
                                                         {"--guest-devices", "0"},
                                                         {"--metrics", "here:80"},
                                                         {"--metrics", "65536"},
+                                                        {"--scheduler", "lottery"},
                                                         {"--socket-mode", "rw"}}) {
     const Finished run = run_program({VGPUD, option, value});
     EXPECT_NE(run.code, 0) << option;
@@ -67,6 +68,7 @@ TEST(VgpudOptions, WrongTypesAndRangesInAConfigurationAreNamed) {
            {"workers_ahead = 65", "65"},
            {"metrics = 19464", "metrics"},
            {"metrics = \"a:b\"", "a:b"},
+           {"scheduler = \"lottery\"", "lottery"},
            {"devices = 2", "devices"},
            {"guest_devices = \"all\"", "guest_devices"},
            {"guest_devices = 17", "17"},

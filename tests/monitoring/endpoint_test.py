@@ -35,6 +35,9 @@ def check_guests(address, target):
         expect(value(first, "vgpu_oom_total", vgpu="red") == 0, "zeros from the beginning")
         expect(value(first, "vgpu_tenant_guests", tenant=tenant) == 2, "the tenant's guests")
         expect(value(first, "DCGM_FI_DEV_FB_USED", gpu="0") >= 100, "memory as NVIDIA's exporter")
+        until(lambda: value(scrape(target), "vgpu_sm_time_seconds_total", vgpu="blue") > 0,
+              "device time of who computes")
+        first = scrape(target)
         time_before = value(first, "vgpu_sm_time_seconds_total", vgpu="blue")
         until(lambda: value(scrape(target), "gpu_kernels_total") is not None, "a second reading")
         later = scrape(target)
@@ -44,6 +47,11 @@ def check_guests(address, target):
                 expect(now >= number, f"{name} grows") if now is not None and now < number else None
         expect(value(later, "vgpu_sm_time_seconds_total", vgpu="blue") >= time_before,
                "counters never go back")
+        until(lambda: value(scrape(target), "vgpu_sm_time_seconds_total", vgpu="blue") >
+              time_before, "and the time of who computes grows")
+        expect(value(first, "vgpu_queue_wait_seconds_bucket", vgpu="red", le="+Inf") ==
+               value(first, "vgpu_queue_wait_seconds_count", vgpu="red"),
+               "a histogram ends with everything")
     until(lambda: value(scrape(target), "vgpu_server_guests") == 0, "the guests' end")
     after = scrape(target)
     expect("vgpu_memory_limit_bytes" not in after and "vgpu_info" not in after,

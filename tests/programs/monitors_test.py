@@ -66,7 +66,7 @@ def check_pynvml(address, blue, red):
     expect(set(answer["processes"]) == {str(blue.pid), str(red.pid)}, "and both processes")
     expect(100 * MIB <= answer["processes"][str(blue.pid)] < 256 * MIB, "with their memory")
     expect(answer["total"] == answer["used"] + answer["free"], "which add up")
-    expect(0 <= answer["gpu"] <= 100, f"and how busy they are: {answer['gpu']} %")
+    expect(0 < answer["gpu"] <= 100, f"and how busy they are: {answer['gpu']} %")
     answer = pynvml(address, name="red")["before"]
     expect(set(answer["processes"]) == {str(red.pid)} and answer["total"] == 128 * MIB,
            "a monitor of the same name sees that one")
@@ -83,7 +83,7 @@ def check_gpustat(address, blue):
     expect(len(answer["gpus"]) == 1 and gpu["memory.total"] == 256, "gpustat: memory is the quota")
     expect([p["pid"] for p in gpu["processes"]] == [blue.pid], "gpustat: the guest's process")
     expect(100 <= gpu["memory.used"] < 256, "gpustat: what it uses")
-    expect(0 <= gpu["utilization.gpu"] <= 100, f"gpustat: busy {gpu['utilization.gpu']} %")
+    expect(0 < gpu["utilization.gpu"] <= 100, f"gpustat: busy {gpu['utilization.gpu']} %")
     expect(gpu["temperature.gpu"] is None and gpu["power.draw"] is None, "gpustat: no sensors")
 
 

@@ -128,6 +128,28 @@ TEST(MetricFamilies, EveryNameAndSeriesIsThereOnce) {
   EXPECT_EQ(names, names_of(reading_of(0)));  // also without guests
 }
 
+TEST(MetricFamilies, WaitsAreCumulative) {
+  Reading reading = reading_of(1);
+  Used& used = reading.guests[0].used;
+  for (size_t i = 0; i < used.waits.size(); ++i) used.waits[i] = static_cast<double>(i + 1);
+  used.wait_seconds = 2.5;
+  for (const prometheus::MetricFamily& family : metric_families(reading)) {
+    if (family.name != "vgpu_queue_wait_seconds") continue;
+    const auto& histogram = family.metric.at(0).histogram;
+    ASSERT_EQ(histogram.bucket.size(), kWaitBuckets);
+    EXPECT_EQ(histogram.bucket[0].cumulative_count, 1u);
+    EXPECT_EQ(histogram.bucket[0].upper_bound, 1e-4);
+    EXPECT_EQ(histogram.bucket[2].cumulative_count, 6u);
+    EXPECT_EQ(histogram.bucket.back().cumulative_count, histogram.sample_count);
+    EXPECT_EQ(histogram.sample_count, kWaitBuckets * (kWaitBuckets + 1) / 2);
+    EXPECT_EQ(histogram.sample_sum, 2.5);
+    used.waits[0] = 1e300;  // a worker may write anything
+    EXPECT_FALSE(metric_families(reading).empty());
+    return;
+  }
+  FAIL() << "no such family";
+}
+
 TEST(MetricFamilies, TenantsAreSums) {
   for (const prometheus::MetricFamily& family : metric_families(reading_of(3))) {
     if (family.name != "vgpu_tenant_memory_used_bytes") continue;
