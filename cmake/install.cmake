@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS vgpu RUNTIME DESTINATION bin)
-install(TARGETS vgpu-bench-guest vgpu_null_driver
+install(TARGETS vgpu-bench-guest vgpu-bench-share vgpu_null_driver
         RUNTIME DESTINATION lib/vgpu/bench LIBRARY DESTINATION lib/vgpu/bench)
 if(TARGET vgpu-bench-softgpu)
   install(TARGETS vgpu-bench-softgpu RUNTIME DESTINATION lib/vgpu/bench)

@@ -39,7 +39,7 @@ struct Driver {
 
   // Says on stderr what is missing.
   bool load() {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW);
+    library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) {
       std::fprintf(stderr, "%s\n", dlerror());
       return false;
@@ -73,7 +73,9 @@ struct Driver {
     std::exit(1);
   }
 
- private:
+  void* library = nullptr;
+
+  // One more function of the driver.
   template <typename F>
   static bool find(void* library, const char* name, F** function) {
     *function = reinterpret_cast<F*>(dlsym(library, name));

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tools/vgpu/bench_sharing.h"
 #include "tools/vgpu/child.h"
 #include "tools/vgpu/places.h"
 
@@ -88,6 +89,7 @@ int become_network_bench(const BenchOptions& options) {
 int run_bench(const BenchOptions& options) {
   if (options.softgpu) return become_softgpu_bench(options);
   if (options.network) return become_network_bench(options);
+  if (options.sharing) return run_sharing_bench(options);
   const Supervisor supervisor;
   try {
     return measure(options, supervisor);

@@ -15,6 +15,7 @@ struct BenchOptions {
   bool quick = false;
   bool softgpu = false;  // vgpu-bench-softgpu instead
   bool network = false;  // vgpu-bench-network instead
+  bool sharing = false;  // guests that share a device instead (bench_sharing.h)
 };
 
 // Named numbers, in the units that their names end with (ns, per_s, bytes_per_s, trips).

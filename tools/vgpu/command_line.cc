@@ -219,10 +219,12 @@ CLI::App* add_bench(CLI::App* app, CommandLine* line) {
           [line](const std::string& what) {
             line->bench.softgpu = what == "softgpu";
             line->bench.network = what == "network";
+            line->bench.sharing = what == "sharing";
           },
           "softgpu: kernels on the software GPU beside the same in C++, instead; "
-          "network: a channel between hosts beside libfabric itself")
-      ->check(CLI::IsMember({"softgpu", "network"}));
+          "network: a channel between hosts beside libfabric itself; "
+          "sharing: guests that share the software GPU, under each scheduler")
+      ->check(CLI::IsMember({"softgpu", "network", "sharing"}));
   return bench;
 }
 

@@ -121,7 +121,9 @@ inline constexpr char kBenchExamples[] =
     "  vgpu bench\n"
     "  vgpu bench --quick --json bench.json\n"
     "  vgpu bench softgpu --quick       the software GPU beside C++ on the same cores\n"
-    "  vgpu bench network               a channel between hosts, on loopback, beside libfabric";
+    "  vgpu bench network               a channel between hosts, on loopback, beside libfabric\n"
+    "  vgpu bench sharing --quick       shares, caps, latency and what they cost, beside fifo and\n"
+    "                                   round robin";
 
 }  // namespace vgpu::tools
 

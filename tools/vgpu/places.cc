@@ -60,6 +60,7 @@ Places find_places(const std::string& given_folder) {
                                {folder_of(places.guest_library) + "/" + protocol::kNetPluginFile});
   places.server = first_readable({folder + "/vgpud"});
   places.worker = first_readable({folder + "/vgpu-worker"});
+  places.bench_share = first_readable(in_library_folder(folder, "bench/vgpu-bench-share"));
   places.bench_guest = first_readable(in_library_folder(folder, "bench/vgpu-bench-guest"));
   places.null_driver = first_readable(in_library_folder(folder, "bench/libcuda-null.so"));
   places.softgpu_bench = first_readable(in_library_folder(folder, "bench/vgpu-bench-softgpu"));

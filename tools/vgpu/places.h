@@ -24,6 +24,7 @@ struct Places {
   std::string server;         // vgpud
   std::string worker;         // vgpu-worker
   std::string bench_guest;    // vgpu-bench-guest
+  std::string bench_share;    // vgpu-bench-share
   std::string null_driver;    // the driver that does nothing, for measuring
   std::string softgpu_bench;  // vgpu-bench-softgpu
   std::string network_bench;  // vgpu-bench-network

@@ -34,16 +34,17 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 PrivateServer::PrivateServer(const Places& places, const std::string& folder,
-                             const std::string& driver, const Supervisor& supervisor)
+                             const std::string& driver, const Supervisor& supervisor,
+                             const std::vector<std::string>& more)
     : supervisor_(supervisor), address_("unix:" + folder + "/vgpud.sock") {
   if (places.server.empty() || places.worker.empty()) {
     throw std::runtime_error("vgpud and vgpu-worker must be beside this program");
   }
   Environment environment = server_environment(current_environment(), places);
   if (!places.soft_library.empty()) environment["VGPU_SOFT_DRIVER"] = places.soft_library;
-  child_ = std::make_unique<Child>(
-      std::vector<std::string>{places.server, "--listen", address_, "--driver", driver},
-      environment);
+  std::vector<std::string> command{places.server, "--listen", address_, "--driver", driver};
+  command.insert(command.end(), more.begin(), more.end());
+  child_ = std::make_unique<Child>(command, environment);
   const uint64_t limit = monotonic_ns() + uint64_t{kStartMsMax} * 1'000'000;
   // It answers before its first worker has opened the device.
   while (query_server(address_).info.devices.empty()) {

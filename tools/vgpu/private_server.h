@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/vgpu/child.h"
 #include "tools/vgpu/places.h"
@@ -30,9 +31,9 @@ class TemporaryFolder {
 // std::runtime_error with its log when it does not) to the destructor, which ends its guests too.
 class PrivateServer {
  public:
-  // `driver` as in vgpud --driver.
+  // `driver` as in vgpud --driver; `more` arguments of it.
   PrivateServer(const Places& places, const std::string& folder, const std::string& driver,
-                const Supervisor& supervisor);
+                const Supervisor& supervisor, const std::vector<std::string>& more = {});
   ~PrivateServer();
   PrivateServer(const PrivateServer&) = delete;
   PrivateServer& operator=(const PrivateServer&) = delete;
