@@ -16,6 +16,13 @@ int64_t virtual_ns(int64_t ns, const Share& share) {
   return ns * kVirtualUnit / weight;
 }
 
+// Thousandths of the time for which an engine has work: from kBusyHeld on those whose turn it is
+// not may be held back, below kBusyEnough more may be under way, above kBusyFull less.
+constexpr uint32_t kBusyHeld = 600, kBusyEnough = 850, kBusyFull = 950;
+
+// How far ahead of its class a client can be put, in device time of its own, whatever is charged.
+constexpr int64_t kLeadMax = 60'000'000'000;
+
 // A capped client may save up as much as it would get in the time of a burst.
 uint64_t cap_burst(const Share& share, const FairLimits& limits) {
   return limits.burst_ns * share.cap_permille / kPermille + 1;
@@ -66,15 +73,19 @@ void FairQueue::begin_waiting(Client* client, uint64_t now) {
   // A minimum is for those who wait, not for having been away.
   if (mine.waiting++ == 0) mine.minimum.drop_credit(now);
   // Who has just seen the end of what he had was not away.
-  const bool away = client->in_flight == 0 && now >= client->finished_at + patience_for(*client);
+  const bool was_away = away(*client, now);
   if (client->in_flight == 0) {
     const uint64_t most = FairLimits::kPatienceTimes * limits_.patience_ns;
-    const uint64_t gap = std::min(now - client->finished_at, 2 * most);
+    const uint64_t gap = std::min(now - std::min(now, client->finished_at), 2 * most);
     client->gap = client->gap - client->gap / 4 + gap / 4;
   }
-  if (away) {
-    client->virtual_start = std::max(client->virtual_start, mine.virtual_time);
-  }
+  catch_up(client, was_away);
+}
+
+void FairQueue::catch_up(Client* client, bool was_away) {
+  const int64_t slack =
+      was_away ? 0 : virtual_ns(static_cast<int64_t>(limits_.slack_ns), client->share);
+  client->virtual_start = std::max(client->virtual_start, class_of(*client).virtual_time - slack);
 }
 
 void FairQueue::stop_waiting(Client* client) {
@@ -86,9 +97,9 @@ void FairQueue::stop_waiting(Client* client) {
 void FairQueue::charge(Client* client, int64_t ns) {
   next_as_of_ = kNever;
   client->charged += ns;
-  client->virtual_start += virtual_ns(ns, client->share);
+  const int64_t most = class_of(*client).virtual_time + virtual_ns(kLeadMax, client->share);
+  client->virtual_start = std::min(client->virtual_start + virtual_ns(ns, client->share), most);
   if (client->capped()) client->bucket.charge(ns);
-  class_of(*client).minimum.charge(ns);
 }
 
 void FairQueue::fill(uint64_t now) {
@@ -102,24 +113,21 @@ void FairQueue::fill(uint64_t now) {
   }
 }
 
-// Who takes longer than anybody would wait is not waited for longer than others.
 uint64_t FairQueue::patience_for(const Client& client) const {
-  const uint64_t most = FairLimits::kPatienceTimes * limits_.patience_ns;
-  return client.gap > most ? limits_.patience_ns
-                           : std::clamp(2 * client.gap, limits_.patience_ns, most);
+  return asks_soon(client) ? std::max(2 * client.gap, limits_.patience_ns) : limits_.patience_ns;
 }
 
-bool FairQueue::class_lingers(uint32_t priority, uint64_t now) const {
+bool FairQueue::class_lingers(uint32_t priority) const {
   return std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
     const Client& client = entry.second;
     return static_cast<uint32_t>(client.share.priority) == priority && client.in_flight != 0 &&
-           lingers(client, now);
+           !client.waiting && !client.stalled && client.under_cap();
   });
 }
 
 // Whether one of its class who has had less will probably ask soon.
 bool FairQueue::is_held(const Client& first, uint64_t now) const {
-  if (now >= first.waiting_since + limits_.hold_ns_max) return false;
+  if (spare_ || now >= first.waiting_since + limits_.hold_ns_max) return false;
   return std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
     const Client& other = entry.second;
     return other.share.priority == first.share.priority &&
@@ -153,7 +161,7 @@ FairQueue::Client* FairQueue::find_next(uint64_t now) {
   for (uint32_t priority = 0; priority < kClasses; ++priority) {
     Client* first = first_of(priority, now);
     if (first == nullptr) {
-      expected |= limits_.hold_ns_max != 0 && class_lingers(priority, now);
+      expected |= limits_.hold_ns_max != 0 && !spare_ && class_lingers(priority);
       continue;
     }
     const bool held = expected && now < first->waiting_since + limits_.hold_ns_max;
@@ -164,12 +172,14 @@ FairQueue::Client* FairQueue::find_next(uint64_t now) {
       if (class_of(*first).minimum.tokens() >= std::max<int64_t>(cost, 1)) owed = first;
     }
   }
-  return owed != nullptr ? owed : highest;
+  next_owed_ = owed != nullptr;
+  return next_owed_ ? owed : highest;
 }
 
 bool FairQueue::has_room(const Client& client) const {
-  if (in_flight_ < limits_.window) return true;
-  if (in_flight_ >= limits_.window + limits_.urgent) return false;
+  const uint32_t window = limits_.window + extra_;
+  if (in_flight_ < window) return true;
+  if (in_flight_ >= window + limits_.urgent) return false;
   for (uint32_t i = 0; i <= static_cast<uint32_t>(client.share.priority); ++i) {
     if (classes_[i].in_flight != 0) return false;
   }
@@ -181,7 +191,9 @@ bool FairQueue::admit(uint64_t id, uint64_t cost, uint64_t now) {
   if (!client.waiting) begin_waiting(&client, now);
   if (client.head_cost != cost) next_as_of_ = kNever;
   client.head_cost = cost;
-  if (!has_room(client) || next(now) != &client) return false;
+  // Also without room: it brings the buckets up to date.
+  if (next(now) != &client || !has_room(client)) return false;
+  const bool owed = next_owed_;
   Class& mine = class_of(client);
   stop_waiting(&client);
   // What a cap has kept back is lost, not saved up.
@@ -189,6 +201,9 @@ bool FairQueue::admit(uint64_t id, uint64_t cost, uint64_t now) {
   client.held = false;
   mine.virtual_time = std::max(mine.virtual_time, client.virtual_start);
   charge(&client, static_cast<int64_t>(cost));
+  // A minimum is used up by what it has let pass, not by what was to be had anyway.
+  if (owed) mine.minimum.charge(static_cast<int64_t>(cost));
+  client.owed.push_back(owed);
   ++client.in_flight;
   ++mine.in_flight;
   ++in_flight_;
@@ -203,8 +218,12 @@ void FairQueue::finish(uint64_t id, uint64_t cost, uint64_t measured, uint64_t n
   next_as_of_ = kNever;
   --class_of(found->second).in_flight;
   --in_flight_;
+  const bool owed = found->second.owed.front();
+  found->second.owed.pop_front();
   if (measured == 0) return;
-  charge(&found->second, static_cast<int64_t>(measured) - static_cast<int64_t>(cost));
+  const int64_t more = static_cast<int64_t>(measured) - static_cast<int64_t>(cost);
+  charge(&found->second, more);
+  if (owed) class_of(found->second).minimum.charge(more);
 }
 
 void FairQueue::withdraw(uint64_t id) {
@@ -213,17 +232,20 @@ void FairQueue::withdraw(uint64_t id) {
 }
 
 uint64_t FairQueue::retry_at(uint64_t now) const {
-  if (in_flight_ >= limits_.window + limits_.urgent) return kNever;
   uint64_t soonest = kNever;
   const auto no_later = [&](uint64_t time) {
     if (time > now) soonest = std::min(soonest, time);
   };
+  bool room = false;  // for somebody who waits
   for (const auto& [id, client] : clients_) {
-    if (client.waiting && !client.under_cap())
-      soonest = std::min(soonest, std::max(client.bucket.ready_at(1), now + 1));
-    if (limits_.hold_ns_max == 0) continue;
-    no_later(client.waiting ? client.waiting_since + limits_.hold_ns_max
-                            : client.finished_at + patience_for(client));
+    if (!client.waiting || !has_room(client)) continue;
+    room = true;
+    if (!client.under_cap()) no_later(std::max(client.bucket.ready_at(1), now + 1));
+    if (limits_.hold_ns_max != 0) no_later(client.waiting_since + limits_.hold_ns_max);
+  }
+  if (!room || limits_.hold_ns_max == 0) return soonest;
+  for (const auto& [id, client] : clients_) {
+    if (!client.waiting) no_later(client.finished_at + patience_for(client));
   }
   return soonest;
 }
@@ -231,8 +253,7 @@ uint64_t FairQueue::retry_at(uint64_t now) const {
 void FairQueue::used(uint64_t id, uint64_t ns, uint64_t now) {
   Client& client = client_of(id, now);
   // As begin_waiting(): what was not used meanwhile is not there to be used now.
-  if (!client.waiting && client.in_flight == 0)
-    client.virtual_start = std::max(client.virtual_start, class_of(client).virtual_time);
+  if (!client.waiting) catch_up(&client, away(client, now));
   charge(&client, static_cast<int64_t>(ns));
 }
 
@@ -240,6 +261,14 @@ void FairQueue::set_stalled(uint64_t id, bool stalled) {
   const auto found = clients_.find(id);
   if (found == clients_.end() || found->second.stalled == stalled) return;
   found->second.stalled = stalled;
+  next_as_of_ = kNever;
+}
+
+void FairQueue::set_busy(uint32_t permille) {
+  const auto most = static_cast<uint32_t>(clients_.size());
+  if (permille < kBusyEnough) extra_ = std::min(extra_ + 1, most);
+  if (permille > kBusyFull) extra_ -= std::min(extra_, 1u);
+  spare_ = permille < kBusyHeld;
   next_as_of_ = kNever;
 }
 

@@ -28,6 +28,7 @@ class FairShare final : public Policy {
   void set_stalled(uint64_t client, bool stalled) override {
     for (FairQueue& queue : queues_) queue.set_stalled(client, stalled);
   }
+  void set_busy(Engine engine, uint32_t permille) override { of(engine).set_busy(permille); }
   bool throttled(uint64_t client) const override {
     for (const FairQueue& queue : queues_) {
       if (queue.throttled(client)) return true;

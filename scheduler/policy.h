@@ -45,6 +45,9 @@ class Policy {
   virtual void used(const Work&, uint64_t) {}
   // Nothing of a client's work moves any more, or it moves again: nobody need wait for it.
   virtual void set_stalled(uint64_t, bool) {}
+  // Of late, although somebody waits, an engine had work for so many thousandths of the time; told
+  // now and then.
+  virtual void set_busy(Engine, uint32_t) {}
   // Whether work of `client` waits because of its cap.
   virtual bool throttled(uint64_t) const { return false; }
 };

@@ -7,19 +7,18 @@
 namespace vgpu::scheduler {
 namespace {
 
-// No report may claim more at once: sums of charges stay far from overflow.
-constexpr uint64_t kStepMax = 3'600'000'000'000;
+// No engine does more than a nanosecond's work in one. A client may tell late of what it has used,
+// but of no more than this at once; and so much too early: clocks are read one after the other.
+constexpr uint64_t kToldLateMax = 60'000'000'000, kToldEarlyMax = 5'000'000;
+
+// A look counts so much in the average, and a policy hears of it after so many.
+constexpr uint32_t kLookPart = 8, kLooksEach = 4;
 
 // Of the time for which a turn is held, the part that it costs at least.
 constexpr uint64_t kHeldPart = 8;
 
 // Pieces that run side by side take several times as long as each.
 constexpr uint64_t kTimesCost = 4;
-
-// A sum never falls; what does is not believed.
-uint64_t risen(uint64_t before, uint64_t now) {
-  return now <= before ? 0 : std::min(now - before, kStepMax);
-}
 
 }  // namespace
 
@@ -29,6 +28,8 @@ void Turns::add(uint64_t id, const Share& share, const TurnReport& report, uint6
   client.last = report;
   client.last.wanted = 0;
   client.allowance = report.admitted;
+  client.room = kToldEarlyMax;
+  client.heard = now;
   policy_->set_share(id, share, now);
 }
 
@@ -52,12 +53,28 @@ void Turns::report(uint64_t id, const TurnReport& report, uint64_t now) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
   Client& client = found->second;
-  if (report.admitted != client.last.admitted || report.wanted != 0)
+  if (report != client.last) {
+    client.asleep = false;
     client.active_until = now + limits_.pause_ns;
+  } else if (report.wanted != 0 && !client.asleep) {
+    client.active_until = now + limits_.pause_ns;
+  }
   if (report.measured != client.last.measured || report.completed != client.last.completed)
     move(id, &client, now);
-  client.used += risen(client.last.measured, report.measured);
+  believe(&client, report, now);
   client.last = report;
+}
+
+// A sum never falls; what does is not believed, and nothing that cannot be.
+void Turns::believe(Client* client, const TurnReport& report, uint64_t now) {
+  client->room = std::min(client->room + (now - client->heard), kToldLateMax);
+  client->heard = now;
+  if (report.measured <= client->last.measured) return;
+  const uint64_t told = std::min(report.measured - client->last.measured, client->room);
+  client->room -= told;
+  const uint64_t paid = std::min(client->prepaid, told);
+  client->prepaid -= paid;
+  client->used += told - paid;
 }
 
 void Turns::move(uint64_t id, Client* client, uint64_t now) {
@@ -66,7 +83,7 @@ void Turns::move(uint64_t id, Client* client, uint64_t now) {
 }
 
 bool Turns::contends(const Client& client, uint64_t now) const {
-  return !client.idle() || now < client.active_until;
+  return !client.asleep && (!client.idle() || now < client.active_until);
 }
 
 // When its oldest turn is late if nothing moves.
@@ -87,17 +104,25 @@ void Turns::end_turn(Client* client, uint64_t now) {
   // Who keeps others out of the window pays for it, whatever it says that it has used. (0 would
   // mean that nobody knows.)
   const uint64_t held = (now - turn.began) / kHeldPart;
+  if (held > client->used) client->prepaid += held - client->used;
   policy_->finish(turn.work, std::max<uint64_t>({client->used, held, 1}), now);
   client->used = 0;
+}
+
+uint64_t Turns::idle_until(const Client& client) const {
+  return std::max(client.turns.front().began, client.moved) + limits_.idle_ns;
 }
 
 void Turns::end_turns(uint64_t id, Client* client, uint64_t now) {
   while (!client->turns.empty()) {
     const Turn& turn = client->turns.front();
-    const bool late = is_late(*client, now);
     const bool over = client->past() >= turn.ends_at;
-    if (!over && !late && !client->idle()) break;
-    if (late && !over) {
+    const bool paused = client->idle() && now >= idle_until(*client);
+    const bool late = !over && !paused && is_late(*client, now);
+    if (!over && !late && !paused) break;
+    if (paused) client->allowance = client->last.admitted;
+    if (late) {
+      client->asleep = client->last.admitted == turn.admitted;
       client->given_up = client->last.admitted;
       policy_->set_stalled(id, true);
     }
@@ -116,8 +141,9 @@ void Turns::settle(uint64_t id, Client* client, uint64_t now) {
     policy_->used({id, 0, client->used, engine_}, now);
     client->used = 0;
   }
-  if (client->allowance > client->last.admitted && !contends(*client, now))
+  if (client->allowance > client->last.admitted && !contends(*client, now) && !client->asleep) {
     client->allowance = client->last.admitted;
+  }
 }
 
 void Turns::open_or_close(uint64_t now) {
@@ -164,11 +190,24 @@ bool Turns::offer(uint64_t id, Client* client, uint64_t now) {
   client->offered = false;
   // From a nanosecond on a piece may begin.
   client->allowance = client->last.admitted + (limits_.one_piece ? 1 : limits_.quantum_ns);
-  client->turns.push_back({work, client->allowance, now});
+  client->turns.push_back({work, client->allowance, now, client->last.admitted});
   return true;
 }
 
+// By whether there is work under way, not by device time used: a machine whose processors are busy
+// with other things makes a software device slow, not idle.
+void Turns::look(uint64_t now) {
+  if (now < looked_at_ + limits_.look_ns) return;
+  looked_at_ = now;
+  const bool under_way = std::any_of(clients_.begin(), clients_.end(), [](const auto& entry) {
+    return entry.second.in_flight() != 0;
+  });
+  busy_ = busy_ - busy_ / kLookPart + (under_way ? kPermille / kLookPart : 0);
+  if (++looks_ % kLooksEach == 0) policy_->set_busy(engine_, busy_);
+}
+
 void Turns::round(uint64_t now) {
+  look(now);
   for (auto& [id, client] : clients_) end_turns(id, &client, now);
   open_or_close(now);
   // Until nobody gets any more: one turn each at most, since who has got one lacks none.
@@ -182,10 +221,14 @@ uint64_t Turns::next_round(uint64_t now) const {
   uint64_t soonest = kNever;
   for (const auto& [id, client] : clients_) {
     if (id == open_) continue;
-    if (!client.turns.empty()) soonest = std::min(soonest, late_at(client));
+    if (!client.turns.empty()) {
+      soonest =
+          std::min({soonest, late_at(client), std::max(idle_until(client), now + limits_.idle_ns)});
+    }
     // Its credit ends, or another may have the engine without turns.
     if (now < client.active_until) soonest = std::min(soonest, client.active_until);
-    if (client.offered) soonest = std::min(soonest, policy_->retry_at(now));
+    if (client.offered)
+      soonest = std::min({soonest, policy_->retry_at(now), looked_at_ + limits_.look_ns});
   }
   return soonest == kNever ? kNever : std::max(soonest, now + 1);
 }

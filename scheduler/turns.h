@@ -27,6 +27,10 @@ struct TurnLimits {
   // Real time for which a client that pauses keeps what is left of its turn: who waits for each
   // kernel before it launches the next is not sent to the end of the line every time.
   uint64_t pause_ns = 5'000'000;
+  // Real time for which a client that does nothing keeps a turn; then it loses what is left of it.
+  uint64_t idle_ns = 500'000;
+  // How often an engine is looked at while somebody waits, in real time.
+  uint64_t look_ns = 500'000;
   bool one_piece = false;  // a turn is one piece of work, however long: plain round robin
 };
 
@@ -76,6 +80,7 @@ class Turns {
     Work work;
     uint64_t ends_at;  // of `completed`
     uint64_t began;
+    uint64_t admitted;  // when it began
   };
   struct Client {
     Share share;
@@ -83,23 +88,30 @@ class Turns {
     uint64_t allowance = 0;
     std::deque<Turn> turns;
     uint64_t used = 0;      // measured, and not charged yet
+    uint64_t prepaid = 0;   // charged for holding a turn, and not used yet
+    uint64_t room = 0;      // device time that it can have used at most and has not told of
+    uint64_t heard = 0;     // when that was reckoned
     uint64_t moved = 0;     // when it last used or ended something
     uint64_t given_up = 0;  // of `completed`: what is up to there belongs to turns that were late
     uint64_t active_until = 0;  // it counts as one that wants the engine
     bool offered = false;
     bool throttled = false;
+    bool asleep = false;  // it has let a whole turn go by, and said nothing since
     uint64_t past() const { return std::max(last.completed, given_up); }
     uint64_t in_flight() const { return last.admitted > past() ? last.admitted - past() : 0; }
     bool idle() const { return last.wanted == 0 && in_flight() == 0; }
     bool lacks_credit() const { return last.wanted != 0 && last.admitted >= allowance; }
   };
 
+  void believe(Client* client, const TurnReport& report, uint64_t now);
   void move(uint64_t id, Client* client, uint64_t now);
   bool contends(const Client& client, uint64_t now) const;
   uint64_t late_at(const Client& client) const;
   bool is_late(const Client& client, uint64_t now) const;
   void end_turns(uint64_t id, Client* client, uint64_t now);
   void end_turn(Client* client, uint64_t now);
+  uint64_t idle_until(const Client& client) const;
+  void look(uint64_t now);
   void settle(uint64_t id, Client* client, uint64_t now);
   void open_or_close(uint64_t now);
   bool offer(uint64_t id, Client* client, uint64_t now);
@@ -110,6 +122,8 @@ class Turns {
   std::map<uint64_t, Client> clients_;
   uint64_t open_ = 0;  // who has the engine without turns; 0: nobody
   uint64_t sequence_ = 0;
+  uint64_t looked_at_ = 0, looks_ = 0;
+  uint32_t busy_ = kPermille;  // how often there was work under way, as a moving average
 };
 
 }  // namespace vgpu::scheduler

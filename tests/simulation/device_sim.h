@@ -29,6 +29,11 @@ struct Guest {
   // With `off` != 0 the guest asks during `on`, then is silent during `off`, and so on.
   uint64_t on = 0, off = 0;
   scheduler::Engine engine = scheduler::Engine::kCompute;
+  // --- with TurnSim only
+  uint64_t phase = 0;  // of on and off: so much later
+  // One piece at a time, each so long after the end of the one before.
+  bool synchronous = false;
+  uint64_t again = 0;
 };
 
 // One admitted piece that is over.

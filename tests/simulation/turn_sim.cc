@@ -30,7 +30,8 @@ void TurnSim::set_share(uint32_t guest, const scheduler::Share& share) {
 
 void TurnSim::arrive(State* state) {
   const Guest& guest = state->guest;
-  const bool off = guest.off != 0 && now_ % (guest.on + guest.off) >= guest.on;
+  const bool off = guest.off != 0 &&
+                   (now_ + guest.on + guest.off - guest.phase) % (guest.on + guest.off) >= guest.on;
   if (off) {
     state->waiting.clear();
     return;
@@ -39,6 +40,10 @@ void TurnSim::arrive(State* state) {
     const uint64_t length = std::max(guest.length(&random_), kStep);
     state->waiting.push_back({asked, length, length, 0});
   };
+  if (guest.synchronous) {
+    if (state->waiting.empty() && state->running.empty() && now_ >= state->next_arrival) add(now_);
+    return;
+  }
   if (guest.period == 0) {
     while (state->waiting.size() < 4) add(now_);
     return;
@@ -73,7 +78,8 @@ void TurnSim::finish(uint32_t index) {
   state.estimates.measured(index, piece.length);
   state.report.completed += piece.cost;
   state.times.push_back(now_ + kStep - piece.asked);
-  if (state.running.empty() || state.report.completed >= turns_.turn_end(client(index))) ring();
+  if (state.guest.synchronous) state.next_arrival = now_ + kStep + state.guest.again;
+  if (state.report.completed >= turns_.turn_end(client(index))) ring();
 }
 
 void TurnSim::serve() {

@@ -34,7 +34,7 @@ TurnSim fair(std::vector<Guest> guests, uint64_t seed, uint32_t minimum_permille
   limits.minimum_permille = minimum_permille;
   limits.urgent = 1;
   limits.patience_ns = 500 * kMicrosecond;
-  limits.hold_ns_max = 20 * kMillisecond;
+  limits.hold_ns_max = 100 * kMillisecond;
   return TurnSim(std::make_unique<FairShare>(limits), TurnLimits{}, std::move(guests), seed);
 }
 
@@ -189,6 +189,95 @@ TEST(TurnsSim, WhoSaysNothingOfItsUseStarvesNobody) {
   sim.set_conduct(0, Conduct::kUsesNone);
   sim.run(4 * kSecond);
   for (const uint32_t other : {1u, 2u}) EXPECT_GT(share_of(sim, other, 0, sim.now()), 0.05);
+}
+
+// A guest that looks at each result before it asks for more, `again` after its end.
+Guest synchronous(uint64_t length, uint64_t again) {
+  Guest guest{exactly(length)};
+  guest.synchronous = true;
+  guest.again = again;
+  return guest;
+}
+
+TurnSim synchronous_guests(uint32_t count, uint32_t weight, uint64_t length, uint64_t again) {
+  TurnSim sim = fair(std::vector<Guest>(count, synchronous(length, again)), count);
+  sim.set_share(0, {weight * 100});
+  sim.run(2 * kSecond);
+  return sim;
+}
+
+// Weights among guests that are never waiting when a turn ends, as most are not.
+TEST(TurnsSim, SynchronousGuestsShareByWeight) {
+  for (const uint32_t count : {2u, 8u}) {
+    for (const uint32_t weight : {3u, 9u}) {
+      for (const uint64_t length : {500, 2000, 5000}) {
+        for (const uint64_t again : {20, 200}) {
+          const TurnSim sim =
+              synchronous_guests(count, weight, length * kMicrosecond, again * kMicrosecond);
+          const double first = share_of(sim, 0, 0, sim.now());
+          for (uint32_t i = 1; i < count; ++i) {
+            EXPECT_NEAR(first / share_of(sim, i, 0, sim.now()), weight, 0.06 * weight)
+                << count << " guests, " << length << " us, again after " << again;
+          }
+          EXPECT_GT(first, again == 20 ? 0.93 * weight / (weight + count - 1) : 0.25);
+        }
+      }
+    }
+  }
+}
+
+// Guests that cannot fill the engine are not held back for each other's sake.
+TEST(TurnsSim, SynchronousGuestsWithLittleWorkAllHaveIt) {
+  for (const uint32_t count : {2u, 8u}) {
+    const TurnSim sim = synchronous_guests(count, 9, 20 * kMicrosecond, 200 * kMicrosecond);
+    for (uint32_t i = 0; i < count; ++i)
+      EXPECT_GT(share_of(sim, i, 0, sim.now()), 0.85 / 11) << count << " guests";
+  }
+}
+
+// Beside bulk work, a guest that asks now and then: it is not waited for, and a small kernel of it
+// does not keep the engine.
+TEST(TurnsSim, NobodyIsKeptWaitingForOneThatPauses) {
+  for (const uint32_t weight : {1u, 9u}) {
+    for (const uint64_t length : {200, 2000}) {
+      for (const uint64_t again : {2000, 3500, 4900}) {
+        TurnSim sim = fair({Guest{exactly(2 * kMillisecond)},
+                            synchronous(length * kMicrosecond, again * kMicrosecond)},
+                           3);
+        sim.set_share(1, {weight * 100});
+        sim.run(3 * kSecond);
+        EXPECT_LT(sim.idle_while_waiting(), sim.now() / 100) << length << " us, " << again;
+        EXPECT_GT(share_of(sim, 1, 0, sim.now()), length == 200 ? 0.02 : 0.18) << again;
+      }
+    }
+  }
+}
+
+// A class above that cannot fill the engine leaves the rest to those below.
+TEST(TurnsSim, AClassThatUsesLittleKeepsNobodyOut) {
+  TurnSim sim = fair(
+      {synchronous(20 * kMicrosecond, 200 * kMicrosecond), Guest{exactly(500 * kMicrosecond)}}, 4);
+  sim.set_share(0, {100, PriorityClass::kLatency});
+  sim.set_share(1, {100, PriorityClass::kSpot});
+  sim.run(2 * kSecond);
+  EXPECT_GT(share_of(sim, 0, 0, sim.now()), 0.02);
+  EXPECT_GT(share_of(sim, 1, 0, sim.now()), 0.6);
+}
+
+// What two of the lowest class had while they were alone is not taken off their minimum.
+TEST(TurnsSim, AMinimumIsNotSpentBeforeAnybodyComes) {
+  std::vector<Guest> guests(3, Guest{exactly(kMillisecond / 2)});
+  guests[2].on = 2 * kSecond;
+  guests[2].off = 10 * kSecond;
+  guests[2].phase = 10 * kSecond;
+  TurnSim sim = fair(guests, 6);
+  for (const uint32_t spot : {0u, 1u}) sim.set_share(spot, {100, PriorityClass::kSpot});
+  sim.set_share(2, {100, PriorityClass::kLatency});
+  sim.run(12 * kSecond);
+  double spots = 0;
+  for (const uint32_t spot : {0u, 1u}) spots += share_of(sim, spot, 10 * kSecond, sim.now());
+  EXPECT_GE(spots, 0.04);
+  EXPECT_LE(spots, 0.08);
 }
 
 // The baseline fails where it is known to.

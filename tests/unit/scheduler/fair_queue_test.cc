@@ -105,6 +105,39 @@ TEST(FairQueue, ACapAsksToBeTriedAgain) {
   EXPECT_TRUE(queue.admit(1, kMs, when));
 }
 
+// Its tokens are as of now although there is no room, and only an end makes room.
+TEST(FairQueue, ACapThatIsPaidForWaitsForRoomLikeAll) {
+  FairQueue queue(one_at_a_time());
+  queue.set_share(1, {100, PriorityClass::kNormal, 500}, 0);
+  EXPECT_TRUE(queue.admit(2, kMs, 0));
+  EXPECT_FALSE(queue.admit(1, kMs, 0));
+  EXPECT_TRUE(queue.throttled(1));
+  EXPECT_EQ(queue.retry_at(0), kNever);
+  EXPECT_FALSE(queue.admit(1, kMs, kMs));
+  EXPECT_FALSE(queue.throttled(1));
+  EXPECT_EQ(queue.retry_at(kMs), kNever);
+}
+
+// Who cannot use its share, but is never away for long, keeps its place a slack behind the others.
+TEST(FairQueue, NobodyHoardsWhoAsksForLittle) {
+  FairLimits limits = one_at_a_time();
+  limits.patience_ns = 2 * kMs;
+  FairQueue queue(limits);
+  uint64_t now = 0;
+  for (int i = 0; i < 1000; ++i) {
+    now += kMs;
+    for (const uint64_t id : {2, 1}) {
+      const uint64_t cost = id == 1 ? kMs : 1;
+      ASSERT_TRUE(queue.admit(id, cost, now));
+      queue.finish(id, cost, cost, now);
+    }
+  }
+  uint64_t pieces = 0;
+  while (pieces < 1000 && serve(&queue, {1, 2}, now) == 2) ++pieces;
+  EXPECT_GT(pieces, 0u);
+  EXPECT_LE(pieces, limits.slack_ns / kMs + 1);
+}
+
 TEST(FairQueue, WhatACapKeptBackIsNotSavedUp) {
   FairQueue queue(one_at_a_time());
   queue.set_share(1, {100, PriorityClass::kNormal, 10}, 0);
