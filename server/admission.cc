@@ -58,11 +58,12 @@ bool Admission::limit_kernels(uint64_t ms) {
 bool Admission::has_room(Place* place, const TurnSlot& slot, uint64_t cost) const {
   if (meter_ == nullptr) return true;
   const uint64_t completed = slot.completed.load(std::memory_order_acquire);
-  // Room for two pieces of this length at least.
-  uint64_t room = std::max<uint64_t>(place->window.load(std::memory_order_relaxed), 2 * cost);
+  const uint64_t window = place->window.load(std::memory_order_relaxed);
+  place->ahead.store(completed + window, std::memory_order_relaxed);
+  // Two pieces of this length at least, but that is looked at for each.
+  uint64_t room = std::max<uint64_t>(window, 2 * cost);
   if (completed == place->stuck_at.load(std::memory_order_relaxed))
     room = std::max(room, place->stuck_room.load(std::memory_order_relaxed));
-  place->ahead.store(completed + room, std::memory_order_relaxed);
   return in_flight(slot) + cost <= room;
 }
 
@@ -73,6 +74,7 @@ void Admission::learn(Place* place, uint64_t kind, uint64_t cost, uint64_t ns) {
   const uint64_t grown =
       is_surprise(cost, ns) ? 0 : std::min(window + std::min(cost, ns), kAheadNs);
   place->window.store(static_cast<uint32_t>(grown), std::memory_order_relaxed);
+  if (grown < window) place->ahead.store(0, std::memory_order_relaxed);
 }
 
 bool Admission::pass(uint32_t device, const DeviceWork& work, Ticket* ticket) {
@@ -214,7 +216,7 @@ void Admission::done(uint64_t kind, uint64_t note, uint64_t ns) {
   const uint64_t cost = note >> 16;
   TurnSlot* const slot = link_->slot(device, engine);
   if (meter_ == nullptr) {
-    used(note, cost);
+    slot->measured.fetch_add(cost, std::memory_order_relaxed);  // for turns; no figure for people
   } else if (ns != 0) {
     learn(&places_[device][engine], kind, cost, ns);
   }
@@ -228,9 +230,9 @@ void Admission::done(uint64_t kind, uint64_t note, uint64_t ns) {
     futex_wake_all(&slot->word);
   }
   const uint64_t turn_end = link_->grant(device, engine).turn_end.load(std::memory_order_relaxed);
-  if (turn_end == scheduler::kOpen || (completed < turn_end && left != 0)) return;
-  if (place.rung_for.exchange(turn_end, std::memory_order_relaxed) != turn_end || left == 0)
-    link_->ring();
+  // Of a client that pauses before the end of its turn vgpud hears when it looks.
+  if (completed < turn_end) return;
+  if (place.rung_for.exchange(turn_end, std::memory_order_relaxed) != turn_end) link_->ring();
 }
 
 }  // namespace vgpu::server

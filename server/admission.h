@@ -24,6 +24,9 @@ namespace vgpu::server {
 // is let through by the hundred before anybody knows.
 inline constexpr uint64_t kUnknownCost = 1;
 inline constexpr uint64_t kFirstCost = 1'000'000;
+// A launch where nobody measures: little enough that no turn ends because of a number that was made
+// up.
+inline constexpr uint64_t kUnmeteredCost = 10'000;
 inline constexpr uint64_t copy_cost(uint64_t bytes) { return 1'000 + bytes / 10; }
 // Device time of a guest that may be with the driver at once on one engine, or two pieces if those
 // take longer: a queue that keeps the device busy, but does not keep others waiting.
@@ -72,7 +75,7 @@ class Admission {
     const uint64_t admitted = slot->admitted.load(std::memory_order_relaxed);
     const uint64_t allowance = link_->grant(device, static_cast<uint32_t>(work.engine))
                                    .allowance.load(std::memory_order_acquire);
-    if (admitted >= allowance) return false;
+    if (admitted >= allowance && !is_without_account()) return false;
     if (admitted + cost > place.ahead.load(std::memory_order_relaxed)) [[unlikely]] {
       if (!has_room(&place, *slot, cost)) return false;
     }
@@ -136,8 +139,15 @@ class Admission {
     uint32_t bucket_cap = 0;
   };
   uint64_t cost_of(const DeviceWork& work) const {
+    if (meter_ == nullptr)
+      return work.cost_ns == kUnknownCost ? kUnmeteredCost : std::min(work.cost_ns, kCostMax);
     const uint64_t unknown = work.cost_ns == kUnknownCost ? estimates_.typical() : work.cost_ns;
     return std::clamp<uint64_t>(estimates_.estimate(work.kind, unknown), 1, kCostMax);
+  }
+  // A cap is not kept by numbers that nobody has measured: whoever has one takes no turns then.
+  bool is_without_account() const {
+    return meter_ == nullptr &&
+           link_->board().cap_permille.load(std::memory_order_relaxed) < scheduler::kPermille;
   }
   bool has_room(Place* place, const TurnSlot& slot, uint64_t cost) const;
   void take(TurnSlot* slot, uint32_t device, const DeviceWork& work, uint64_t cost,

@@ -205,6 +205,12 @@ CUresult fill_rows(const DriverTable& driver, const wire::RectFillArgs& args, CU
   }
 }
 
+// Where one end is no device's memory.
+scheduler::Engine engine_of(const EndDevices& devices) {
+  if (devices.from < 0) return scheduler::Engine::kToDevice;
+  return devices.to < 0 ? scheduler::Engine::kFromDevice : scheduler::Engine::kCompute;
+}
+
 }  // namespace
 
 bool handle_RectToDevice(Session& session, const wire::RectToDeviceArgs& args,
@@ -250,7 +256,7 @@ bool handle_RectCopy(Session& session, const wire::RectCopyArgs& args, const Rec
   if (why != nullptr) return session.malformed(record, why);
   if (devices.from < 0) session.figures().copied_to(args.bytes);
   if (devices.to < 0) session.figures().copied_from(args.bytes);
-  const DeviceWork work = copy_work(scheduler::Engine::kCompute, args.bytes);
+  const DeviceWork work = copy_work(engine_of(devices), args.bytes);
   if (devices.to >= 0 && devices.from >= 0 && devices.to != devices.from) [[unlikely]]
     return copy_between(session, stream, record, copy, devices, work);
   const WorkPlace place(session, *stream, std::max(devices.to, devices.from));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr uint64_t kRoundNsMin = 20'000;
 constexpr uint32_t kInFlight = 2;  // turns of all clients on an engine at once
 // For who looks at each result before he asks for more: the way there and back.
-constexpr uint64_t kPatienceNs = 500'000, kHoldNsMax = 20'000'000;
+constexpr uint64_t kPatienceNs = 500'000, kHoldNsMax = 100'000'000;
 
 struct Board {
   UniqueFd memory;
@@ -56,6 +57,19 @@ scheduler::TurnReport read_report(const TurnSlot& slot) {
   report.completed = slot.completed.load(std::memory_order_acquire);
   report.measured = slot.measured.load(std::memory_order_relaxed);
   return report;
+}
+
+// Waits for bells and kicks, at most so long; kNever: as long as it takes. Linux before 5.11 knows
+// milliseconds only.
+int wait_for_bells(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
+  const bool ever = wait_ns == scheduler::kNever;
+  const timespec timeout = {static_cast<time_t>(wait_ns / 1'000'000'000),
+                            static_cast<long>(wait_ns % 1'000'000'000)};
+  const int found = epoll_pwait2(epoll, events, count, ever ? nullptr : &timeout, nullptr);
+  if (found >= 0 || errno != ENOSYS) return found;
+  return epoll_wait(
+      epoll, events, count,
+      ever ? -1 : static_cast<int>(std::min<uint64_t>((wait_ns + 999'999) / 1'000'000, INT_MAX)));
 }
 
 }  // namespace
@@ -110,17 +124,6 @@ TurnKeeper::~TurnKeeper() {
 void TurnKeeper::kick() {
   const uint64_t one = 1;
   (void)!write(kick_.get(), &one, sizeof(one));
-}
-
-// Its bell has rung, or with 0 somebody has kicked.
-void TurnKeeper::silence(uint64_t client) {
-  uint64_t rung = 0;
-  std::lock_guard lock(mutex_);  // the descriptor may be somebody else's once the member is gone
-  const auto found = members_.find(client);
-  const int bell = client == 0               ? kick_.get()
-                   : found == members_.end() ? -1
-                                             : found->second.bell.get();
-  if (bell >= 0) (void)!read(bell, &rung, sizeof(rung));
 }
 
 std::unique_ptr<scheduler::Policy> TurnKeeper::make_policy() const {
@@ -178,7 +181,9 @@ Result<TurnKeeper::Papers> TurnKeeper::add(uint64_t client, WorkerPage* page,
   if (kind_ != SchedulerKind::kFifo) {
     publish(client, &member);
     epoll_event event{};
-    event.events = EPOLLIN;
+    // By edges, so that nobody reads it: its worker has the same open file, may make reads block,
+    // and may read it itself.
+    event.events = EPOLLIN | EPOLLET;
     event.data.u64 = client;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, member.bell.get(), &event) != 0)
       return Status::from_errno(errno, "epoll_ctl");
@@ -279,13 +284,13 @@ void TurnKeeper::loop() {
   uint64_t next = scheduler::kNever, last = 0;
   for (;;) {
     const uint64_t now = monotonic_ns();
-    const uint64_t wait = next == scheduler::kNever ? 0 : next > now ? next - now : 0;
-    const timespec timeout = {static_cast<time_t>(wait / 1'000'000'000),
-                              static_cast<long>(wait % 1'000'000'000)};
+    const uint64_t wait = next == scheduler::kNever ? next : next > now ? next - now : 0;
     epoll_event events[32];
-    const int count = epoll_pwait2(epoll_.get(), events, 32,
-                                   next == scheduler::kNever ? nullptr : &timeout, nullptr);
-    for (int i = 0; i < count; ++i) silence(events[i].data.u64);
+    const int count = wait_for_bells(epoll_.get(), events, 32, wait);
+    uint64_t kicks = 0;
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.u64 == 0) (void)!read(kick_.get(), &kicks, sizeof(kicks));
+    }
     if (stopping_.load(std::memory_order_relaxed)) return;
     const uint64_t since = monotonic_ns() - last;
     if (since < kRoundNsMin) {

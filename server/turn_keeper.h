@@ -67,7 +67,6 @@ class TurnKeeper {
   Status start();
   void loop();
   void kick();
-  void silence(uint64_t client);
   uint64_t round();
   scheduler::Turns& turns(uint32_t device, uint32_t engine);
   std::unique_ptr<scheduler::Policy> make_policy() const;

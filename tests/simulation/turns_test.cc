@@ -206,7 +206,7 @@ TurnSim synchronous_guests(uint32_t count, uint32_t weight, uint64_t length, uin
   return sim;
 }
 
-// Weights among guests that are never waiting when a turn ends, as most are not.
+// Weights among guests that are never waiting when a turn ends.
 TEST(TurnsSim, SynchronousGuestsShareByWeight) {
   for (const uint32_t count : {2u, 8u}) {
     for (const uint32_t weight : {3u, 9u}) {
