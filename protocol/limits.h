@@ -97,6 +97,10 @@ inline constexpr size_t kKeyBytes = 40;              // of a key in Z85, as it i
 inline constexpr size_t kDataAddressBytesMax = 256;  // of the data connection, as its provider says
 inline constexpr uint32_t kBeatMsMin = 10;           // of a guest's sign of life; less: malformed
 inline constexpr uint32_t kBeatMsMax = 60'000;
+// How long a session may be silent, or without its data connection.
+inline constexpr uint32_t kGraceMsMin = 1'000;
+inline constexpr uint32_t kGraceMsMax = 3'600'000;
+inline constexpr uint32_t kGraceMsDefault = 30'000;
 // More memory than any device has: nobody can ask for it.
 inline constexpr uint64_t kMemoryAskMax = uint64_t{1} << 50;
 inline constexpr size_t kGuestsPageMax = 32;  // with all their figures, in one message

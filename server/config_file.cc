@@ -146,7 +146,7 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   root.allow({"listen", "driver", "memory_default", "headroom", "log_level", "socket_mode",
               "workers_ahead", "devices", "guest_devices", "worker_users", "metrics", "scheduler",
               "token_file", "server_key", "authorized_keys", "require_encryption",
-              "tenants_reach_host_memory", "profile", "tenant"});
+              "tenants_reach_host_memory", "network_grace", "profile", "tenant"});
   ConfigFile file;
   root.take_text_or_texts("listen", &file.listen);
   root.take("driver", &file.driver);
@@ -162,6 +162,7 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   root.take("authorized_keys", &file.authorized_keys);
   take_flag(root, "require_encryption", &file.require_encryption);
   take_flag(root, "tenants_reach_host_memory", &file.tenants_reach_host_memory);
+  root.take("network_grace", &file.network_grace);
   root.take("workers_ahead", &file.workers_ahead);
   root.take("guest_devices", &file.guest_devices);
   take_policy(root, report->file, report, &file.policy);

@@ -59,7 +59,8 @@ struct DaemonOptions {
   std::string gate_program, server_key, authorized_keys;
   bool require_encryption = false;
   bool tenants_reach_host_memory = false;  // serve several where devices reach workers' memory
-  Policy policy;                           // profiles and tenants
+  int64_t network_grace = 0;  // seconds that a remote guest may be silent; 0: the gate's default
+  Policy policy;              // profiles and tenants
   // Command line and file once more, for SIGHUP.
   std::function<Result<DaemonOptions>()> read_again;
   SchedulerKind scheduler = SchedulerKind::kFair;

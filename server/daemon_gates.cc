@@ -40,6 +40,8 @@ Status Daemon::start_gate(Gate* gate) {
     arguments.insert(arguments.end(), {"--authorized", options_.authorized_keys});
   if (gate->users.any()) arguments.insert(arguments.end(), {"--session-users", gate->users.text()});
   if (options_.require_encryption) arguments.push_back("--require-encryption");
+  if (options_.network_grace != 0)
+    arguments.insert(arguments.end(), {"--grace", std::to_string(options_.network_grace * 1000)});
   Result<protocol::Spawned> spawned = protocol::spawn(options_.gate_program, arguments);
   if (!spawned.ok()) return spawned.status();
   gate->pid = spawned->pid;

@@ -69,6 +69,7 @@ Result<ConfigFile> merged(const Raw& raw) {
   if (!all.require_encryption) all.require_encryption = file->require_encryption;
   if (!all.tenants_reach_host_memory)
     all.tenants_reach_host_memory = file->tenants_reach_host_memory;
+  if (!all.network_grace) all.network_grace = file->network_grace;
   if (!all.workers_ahead) all.workers_ahead = file->workers_ahead;
   if (!all.guest_devices) all.guest_devices = file->guest_devices;
   all.policy = std::move(file->policy);
@@ -159,6 +160,9 @@ Status interpret_listen(const ConfigFile& words, DaemonOptions* options) {
   options->server_key = words.server_key;
   options->authorized_keys = words.authorized_keys;
   options->require_encryption = words.require_encryption.value_or(false);
+  options->network_grace = words.network_grace.value_or(0);
+  if (words.network_grace && (options->network_grace < 1 || options->network_grace > 3600))
+    return Status(StatusCode::kInvalidArgument, "network_grace: 1 to 3600 seconds");
   return ok_status();
 }
 
@@ -236,6 +240,9 @@ void add_addresses(CLI::App* app, Raw* raw) {
   app->add_flag_callback(
       "--require-encryption", [raw] { raw->words.require_encryption = true; },
       "Refuse remote guests whose data connection is not encrypted");
+  app->add_option("--network-grace", raw->words.network_grace,
+                  "Seconds that a remote guest may be silent, or without its data connection, "
+                  "before it is ended (1 to 3600; default 30)");
 }
 
 void add_sharing(CLI::App* app, Raw* raw) {

@@ -161,9 +161,8 @@ ControlAnswer ask_server(const protocol::Address& address, ClientKeys keys,
 }
 
 // The thread has descriptors of its own: it is handed a copy.
-void tie_to_lifeline(UniqueFd lifeline, int liveness_fd) {
-  (void)protocol::send_tagged_descriptor(lifeline.get(), liveness_fd, 0);
-  (void)lifeline.release();
+void tie_to_lifeline(int lifeline, int liveness_fd) {
+  (void)protocol::send_tagged_descriptor(lifeline, liveness_fd, 0);
 }
 
 Result<ClientKeys> find_keys(const protocol::Address& address) {

@@ -33,8 +33,8 @@ ControlAnswer ask_server(const protocol::Address& address, ClientKeys keys,
                          const protocol::Message& request, int timeout_ms);
 
 // For an attachment whose data connection stands: `liveness_fd` (borrowed) hangs up too when the
-// lifeline does. The lifeline stays until the process ends.
-void tie_to_lifeline(UniqueFd lifeline, int liveness_fd);
+// lifeline (borrowed) does.
+void tie_to_lifeline(int lifeline, int liveness_fd);
 
 // The keys for a server: known_server_key and guest_key_path. Fails closed.
 Result<ClientKeys> find_keys(const protocol::Address& address);

@@ -45,12 +45,21 @@ inline constexpr const char* kProviders[] = {"tcp", "verbs", "efa"};
 // --- signs of life
 // -------------------------------------------------------------------------------------
 inline constexpr uint32_t kBeatMs = 1000;
-// A connection that is known to be gone: so long for the guest, or the gate, to be there again.
-inline constexpr int kLostMs = 2000;
-inline constexpr int kLostMsOfGuest = 3500;
-// A connection that only says nothing: then the session ends too.
-inline constexpr int kSilentMs = 30'000;
+// A connection that is known to be gone, as its end has come: so long for the guest to be there
+// again; or for the server, whose machine says that nobody listens. What only says nothing has the
+// session's grace.
+inline constexpr int kLostMs = 1500;
+inline constexpr int kLostMsOfGuest = 3000;
 inline constexpr int kReconnectMs = 100;
+// A guest's connection whose path says nothing for so long is made anew, and so is one that does
+// not get ready.
+inline constexpr int kPathMs = 5000;
+inline constexpr int kConnectMs = 2000;
+inline constexpr int kKnockMs = 500;  // for the server's machine to say that nobody listens
+// Data connections that guests of one key ask for, after cuts: a burst, then so many a second; then
+// they are not heard.
+inline constexpr double kResumeBurst = 200;
+inline constexpr double kResumesPerSecond = 50;
 // How long a guest's last word is given to leave when its process ends.
 inline constexpr int kGoodbyeMs = 200;
 

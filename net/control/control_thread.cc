@@ -11,8 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/control/control_limits.h"
+#include "net/control/knock.h"
 #include "protocol/session/handshake.h"
-#include "protocol/transport/descriptor.h"
+#include "protocol/transport/control_socket.h"
 
 namespace vgpu::net {
 namespace {
@@ -78,6 +79,9 @@ Status ControlThread::connect(const std::string& endpoint) {
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_CURVE_SECRETKEY, request_.keys.own.secret_key));
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_IMMEDIATE, 1));  // nothing waits for a connection
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_RECONNECT_IVL, kReconnectMs));
+  VGPU_RETURN_IF_ERROR(socket->set(ZMQ_CONNECT_TIMEOUT, kConnectMs));
+  VGPU_RETURN_IF_ERROR(socket->set(ZMQ_HANDSHAKE_IVL, kPathMs));
+  VGPU_RETURN_IF_ERROR(socket->set(ZMQ_TCP_MAXRT, kPathMs));
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_MAXMSGSIZE, int64_t{protocol::kControlMessageBytesMax}));
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_RCVHWM, kMessagesWaitingMax));
   VGPU_RETURN_IF_ERROR(socket->set(ZMQ_SNDHWM, kMessagesWaitingMax));
@@ -87,6 +91,7 @@ Status ControlThread::connect(const std::string& endpoint) {
   VGPU_RETURN_IF_ERROR(socket->connect(endpoint));
   monitor_ = std::move(monitor).value();
   socket_ = std::move(socket).value();
+  endpoint_ = endpoint;
   return ok_status();
 }
 
@@ -219,7 +224,7 @@ ControlAnswer ControlThread::exchange() {
 }
 
 // Takes what has come. False: the session is over.
-bool ControlThread::hear(const protocol::NetAttached& attached) {
+bool ControlThread::hear(const protocol::NetAttached& attached, int lifeline) {
   for (;;) {
     const Result<ZmqMessage> received = socket_.receive(1);
     if (!received.ok()) return true;
@@ -230,6 +235,10 @@ bool ControlThread::hear(const protocol::NetAttached& attached) {
       if (beat->session != attached.reply.session) continue;
       heard_ms_ = now_ms();
       lost_ms_ = 0;
+    } else if (const auto* resumed = std::get_if<protocol::NetResumed>(&*message)) {
+      if (!wish_ || resumed->session != wish_->session || resumed->epoch != wish_->epoch) continue;
+      wish_.reset();
+      (void)protocol::send_message(lifeline, *message);
     } else if (const auto* ended = std::get_if<protocol::NetEnded>(&*message)) {
       if (ended->session != attached.reply.session) continue;
       VGPU_LOG_WARN("the server: %s", ended->text.c_str());
@@ -241,12 +250,28 @@ bool ControlThread::hear(const protocol::NetAttached& attached) {
   }
 }
 
-// False: nothing but the end has come.
-bool ControlThread::take_liveness(int lifeline) {
-  auto received = protocol::receive_tagged_descriptor(lifeline, 0);
-  if (!received.ok()) return received.status().code() == StatusCode::kTimedOut;
-  liveness_ = std::move(received->first);
+// A descriptor, or a wish. False: nothing but the end has come.
+bool ControlThread::hear_program(const protocol::NetAttached& attached, int lifeline) {
+  Result<protocol::ControlFrame> frame = protocol::receive_frame(lifeline, 0);
+  if (!frame.ok()) return frame.status().code() == StatusCode::kTimedOut;
+  if (!frame->descriptors.empty()) {
+    liveness_ = std::move(frame->descriptors[0]);
+    return true;
+  }
+  const Result<protocol::Message> message = protocol::decode_message(frame->bytes);
+  const auto* wish = message.ok() ? std::get_if<protocol::NetResume>(&*message) : nullptr;
+  if (wish == nullptr) return false;
+  wish_ = protocol::NetResume{attached.reply.session, wish->epoch};
+  say(*wish_);
   return true;
+}
+
+// Whether the server is known to be gone, rather than not to be reached: its machine says that
+// nobody listens.
+bool ControlThread::lost_for_good(uint64_t now) {
+  if (lost_ms_ == 0 || now - lost_ms_ < kLostMsOfGuest || now - knocked_ms_ < kBeatMs) return false;
+  knocked_ms_ = now;
+  return nobody_listens(endpoint_, kKnockMs);
 }
 
 void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
@@ -265,8 +290,8 @@ bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int l
                               {nullptr, lifeline, ZMQ_POLLIN, 0}};
     const uint64_t before = now_ms();
     (void)zmq_poll(items, 3, next_ms > before ? static_cast<int>(next_ms - before) : 0);
-    if (items[2].revents != 0 && !take_liveness(lifeline)) break;
-    if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached)) return true;
+    if (items[2].revents != 0 && !hear_program(attached, lifeline)) break;
+    if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached, lifeline)) return true;
     const uint64_t now = now_ms();
     if ((items[1].revents & ZMQ_POLLIN) != 0) {
       const Way way = look();
@@ -274,11 +299,11 @@ bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int l
       if (way == Way::kNotAdmitted || way == Way::kNotTheServer) return true;
       if ((way == Way::kGone || way == Way::kNobody) && lost_ms_ == 0) lost_ms_ = now;
     }
-    if (lost_ms_ != 0 && now - lost_ms_ > kLostMsOfGuest) return true;
-    if (now - heard_ms_ > kSilentMs) return true;
+    if (lost_for_good(now) || now - heard_ms_ > attached.grace_ms) return true;
     if (now < next_ms) continue;
     ++beat.number;
     say(beat);
+    if (wish_) say(*wish_);  // it, or the answer, may be lost
     next_ms = now + attached.beat_ms;
   }
   say(protocol::NetDetach{attached.reply.session});

@@ -28,7 +28,8 @@ class ControlThread {
   ControlAnswer exchange();
 
   // After NetAttached: until the lifeline (this thread's end of it) or the session ends. A
-  // descriptor that comes over the lifeline is shut down then.
+  // descriptor that comes over the lifeline is shut down then. Asks for other data connections, as
+  // the lifeline's other end wants them, and tells it what is offered.
   void stay(const protocol::NetAttached& attached, int lifeline);
 
  private:
@@ -44,16 +45,19 @@ class ControlThread {
   int left_ms() const;
 
   bool beat_until_over(const protocol::NetAttached& attached, int lifeline);
-  bool take_liveness(int lifeline);
-  bool hear(const protocol::NetAttached& attached);
+  bool hear_program(const protocol::NetAttached& attached, int lifeline);
+  bool hear(const protocol::NetAttached& attached, int lifeline);
+  bool lost_for_good(uint64_t now);
   void say(const protocol::Message& message);
 
   Request request_;
   ZmqContext context_;
   ZmqSocket socket_, monitor_;  // end before the context
   int monitors_ = 0;
-  UniqueFd liveness_;  // of the data connection
-  uint64_t heard_ms_ = 0, lost_ms_ = 0;
+  UniqueFd liveness_;                        // of the data connection
+  std::string endpoint_;                     // that is connected, in numbers
+  std::optional<protocol::NetResume> wish_;  // not answered yet
+  uint64_t heard_ms_ = 0, lost_ms_ = 0, knocked_ms_ = 0;
 };
 
 }  // namespace vgpu::net

@@ -12,7 +12,8 @@
 namespace vgpu::net {
 namespace {
 
-constexpr int kMindMs = 1000;  // keys, signs of life, memory
+constexpr int kMindMs = 1000;     // keys, signs of life, memory
+constexpr int kMindLostMs = 100;  // while a guest's connection is gone
 constexpr int kListenAgainMs = 50;
 
 uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
@@ -82,7 +83,13 @@ Gate::Polled Gate::what_to_poll() {
 int Gate::poll_timeout(int timeout_ms) const {
   // Nobody is there: nothing can become due.
   const bool idle = sessions_.empty() && questions_.empty() && connections_.empty();
-  const int limit = !listener_ ? kListenAgainMs : idle && told_ms_ == 0 ? -1 : kMindMs;
+  const bool lost = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
+    return session->lost_ms != 0 && !session->ended;
+  });
+  const int limit = !listener_              ? kListenAgainMs
+                    : lost                  ? kMindLostMs
+                    : idle && told_ms_ == 0 ? -1
+                                            : kMindMs;
   if (timeout_ms < 0) return limit;
   return limit < 0 ? timeout_ms : std::min(limit, timeout_ms);
 }
@@ -112,7 +119,7 @@ void Gate::run_once(int timeout_ms) {
   std::erase_if(sessions_, [](const auto& session) { return session->pid == 0; });
   std::erase_if(questions_, [](const auto& question) { return !question->vgpud.valid(); });
   mind_door();
-  if (const uint64_t now = now_ms(); now - minded_ms_ >= kMindMs / 2) {
+  if (const uint64_t now = now_ms(); now - minded_ms_ >= kMindLostMs) {
     minded_ms_ = now;
     mind_keys();
     mind_sessions();

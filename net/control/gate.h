@@ -35,8 +35,9 @@ struct GateOptions {
   std::string authorized_path;  // the file of authorised keys
   UserRange session_users;      // that sessions run as; none: this process's own
   std::string log_level = "info";
-  bool require_encryption = false;  // refuse what would send data in the clear
-  int control = -1;                 // to vgpud
+  bool require_encryption = false;                // refuse what would send data in the clear
+  uint32_t grace_ms = protocol::kGraceMsDefault;  // the most that a guest may be silent
+  int control = -1;                               // to vgpud
 };
 
 // Single-threaded beside libzmq's own threads. It never reads what a guest sends but control
@@ -65,6 +66,7 @@ class Gate {
     uint64_t number = 0;  // vgpud's; 0 = still starting
     uint64_t deadline_ms = 0;
     uint64_t heard_ms = 0;
+    uint64_t grace_ms = 0;
     uint64_t lost_ms = 0;  // when its connection went; 0 = it is there
     uid_t user = 0;        // that its process runs as; 0: the gate's
     bool ended = false;    // its end was told, or nobody wants to know
@@ -97,6 +99,8 @@ class Gate {
   Status may_attach(const Sender& from, const protocol::NetAttach& attach);
   void beat(const Sender& from, const protocol::NetBeat& beat);
   void detach(const Sender& from, const protocol::NetDetach& detach);
+  void resume(const Sender& from, const protocol::NetResume& resume);
+  Session* heard_from(const Sender& from, uint64_t number);
   void question_asked(const Sender& from);
   void question_answered(Question* question);
   void answer(const Frame& routing, const protocol::Message& message);
@@ -139,6 +143,7 @@ class Gate {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Question>> questions_;
   RateLimit attaches_{kAttachBurst, kAttachesPerSecond};
+  RateLimit resumes_{kResumeBurst, kResumesPerSecond};
   RateLimit asks_{kQuestionBurst, kQuestionsPerSecond};
   TokenBucket strange_lines_{kStrangeLineBurst, kStrangeLinesPerSecond, 0};
   uint64_t strange_hidden_ = 0;  // lines not written

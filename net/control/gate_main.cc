@@ -59,6 +59,8 @@ bool parse(int argc, char** argv, Arguments* arguments) {
       Result<UserRange> users = UserRange::parse(argv[++i]);
       if (!users.ok()) return false;
       gate.session_users = *users;
+    } else if (name == "--grace") {
+      gate.grace_ms = static_cast<uint32_t>(std::atoi(argv[++i]));
     } else {
       bool known = false;
       for (const auto& [option, field] : texts) {
@@ -70,6 +72,7 @@ bool parse(int argc, char** argv, Arguments* arguments) {
       if (!known) return false;
     }
   }
+  if (gate.grace_ms < protocol::kGraceMsMin || gate.grace_ms > protocol::kGraceMsMax) return false;
   return gate.control > 2 &&
          (arguments->session || (!arguments->listen.empty() && !gate.vgpud_path.empty()));
 }
@@ -111,7 +114,7 @@ int run(int argc, char** argv) {
                  "there is nothing to run by hand.\n"
                  "usage: vgpu-gate --control FD --vgpud PATH --listen tcp://ADDRESS:PORT [--key "
                  "FILE] [--authorized FILE] [--session-users FIRST-LAST] [--require-encryption] "
-                 "[--log-level LEVEL]\n"
+                 "[--grace MS] [--log-level LEVEL]\n"
                  "       vgpu-gate --control FD --session [--user UID] [--data-host HOST]\n");
     return kExitUsage;
   }

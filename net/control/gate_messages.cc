@@ -7,6 +7,7 @@
 #include "net/control/gate.h"
 #include "protocol/session/handshake.h"
 #include "protocol/transport/connect.h"
+#include "protocol/transport/control_socket.h"
 
 namespace vgpu::net {
 namespace {
@@ -54,6 +55,8 @@ void Gate::take_message(const ZmqMessage& message) {
     attach_asked(from, std::move(*attach));
   } else if (auto* sign = std::get_if<protocol::NetBeat>(&*decoded)) {
     beat(from, *sign);
+  } else if (auto* wish = std::get_if<protocol::NetResume>(&*decoded)) {
+    resume(from, *wish);
   } else if (auto* goodbye = std::get_if<protocol::NetDetach>(&*decoded)) {
     detach(from, *goodbye);
   } else if (std::get_if<protocol::InfoRequest>(&*decoded) != nullptr) {
@@ -114,19 +117,32 @@ void Gate::attach_asked(const Sender& from, protocol::NetAttach attach) {
   }
 }
 
-void Gate::beat(const Sender& from, const protocol::NetBeat& beat) {
+// The session that this guest names, if it is its own; it is there then. It is told if there is
+// none.
+Gate::Session* Gate::heard_from(const Sender& from, uint64_t number) {
   for (const auto& session : sessions_) {
-    if (session->ended || session->number == 0 || session->number != beat.session ||
+    if (session->ended || session->number == 0 || session->number != number ||
         session->key != from.key)
       continue;
     session->routing = from.routing;
     session->descriptor = from.descriptor;
     session->heard_ms = now_ms();
     session->lost_ms = 0;
-    answer(from.routing, beat);
-    return;
+    return session.get();
   }
-  answer(from.routing, protocol::NetEnded{beat.session, "the server knows no such session"});
+  answer(from.routing, protocol::NetEnded{number, "the server knows no such session"});
+  return nullptr;
+}
+
+void Gate::beat(const Sender& from, const protocol::NetBeat& beat) {
+  if (heard_from(from, beat.session) != nullptr) answer(from.routing, beat);
+}
+
+// The session's process answers. Who asks too often is not heard, and asks again.
+void Gate::resume(const Sender& from, const protocol::NetResume& resume) {
+  Session* session = heard_from(from, resume.session);
+  if (session == nullptr || !resumes_.take(from.key, now_ms())) return;
+  (void)protocol::send_frame(session->control.get(), protocol::encode_message(resume), {}, 0);
 }
 
 void Gate::detach(const Sender& from, const protocol::NetDetach& detach) {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -49,6 +50,9 @@ Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   session->descriptor = from.descriptor;
   session->deadline_ms = now_ms() + kPendingMs;
   session->remote = from.address + " pid " + std::to_string(attach.hello.pid);
+  if (attach.grace_ms == 0) attach.grace_ms = options_.grace_ms;
+  attach.grace_ms = std::min(attach.grace_ms, options_.grace_ms);
+  session->grace_ms = attach.grace_ms;
   // What the guest says of these is not asked.
   attach.hello.tenant = from.tenant;
   attach.hello.remote = session->remote;
@@ -75,7 +79,7 @@ Status Gate::hand_over(const protocol::Hello& hello, pid_t pid, int connection) 
   return protocol::send_frame(options_.control, frame, {&connection, 1}, kHandOverMs);
 }
 
-// NetAttached or Refusal first, NetEnded last; all go to the guest.
+// NetAttached or Refusal first, NetResumed at times, NetEnded last; all go to the guest.
 void Gate::session_spoke(Session* session) {
   if (session->pid == 0) return;
   const Result<protocol::ControlFrame> frame = protocol::receive_frame(session->control.get(), 0);
@@ -95,7 +99,7 @@ void Gate::session_spoke(Session* session) {
     ++report_.attached;
     VGPU_LOG_INFO("guest %s of %s: session %llu", session->remote.c_str(), session->tenant.c_str(),
                   static_cast<unsigned long long>(session->number));
-  } else {
+  } else if (std::get_if<protocol::NetResumed>(&*message) == nullptr) {
     // A refusal, or the end: either way it needs no other words.
     session->ended = true;
     report_.refused += session->number == 0;
@@ -152,7 +156,7 @@ void Gate::mind_sessions() {
       end_session(session.get(), "the session did not start in time");
     } else if (session->lost_ms != 0 && now - session->lost_ms > kLostMs) {
       end_session(session.get(), "its connection is gone");
-    } else if (session->number != 0 && now - session->heard_ms > kSilentMs) {
+    } else if (session->number != 0 && now - session->heard_ms > session->grace_ms) {
       end_session(session.get(), "it has not been heard for too long");
     }
   }

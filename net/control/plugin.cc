@@ -1,5 +1,6 @@
 // libvgpu-net.so as the shim and the tools see it.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "net/control/control_client.h"
+#include "net/control/resumer.h"
 #include "net/fabric/ends.h"
 #include "protocol/transport/net_plugin.h"
 
@@ -61,6 +63,16 @@ FabricTarget target_of(const protocol::Address& address, const protocol::NetAtta
   return target;
 }
 
+// Of VGPU_NETWORK_GRACE, in seconds; 0: none.
+uint32_t wished_grace_ms() {
+  const auto text = env_text("VGPU_NETWORK_GRACE");
+  const double seconds = text ? std::strtod(std::string(*text).c_str(), nullptr) : 0;
+  if (!(seconds > 0)) return 0;
+  const double ms =
+      std::clamp(seconds * 1000, double{protocol::kGraceMsMin}, double{protocol::kGraceMsMax});
+  return static_cast<uint32_t>(ms);
+}
+
 void attach(const NetRequest* request, NetAnswer* answer) {
   protocol::Address address;
   ClientKeys keys;
@@ -75,6 +87,7 @@ void attach(const NetRequest* request, NetAnswer* answer) {
   asked.hello = std::move(*hello);
   asked.provider = address.provider;
   asked.require_encryption = env_bool("VGPU_REQUIRE_ENCRYPTION", false);
+  asked.grace_ms = wished_grace_ms();
   const uint64_t begin_ms = now_ms();
   ControlAnswer said = ask_server(address, std::move(keys), asked, request->timeout_ms);
   if (!said.status.ok()) {
@@ -85,15 +98,19 @@ void attach(const NetRequest* request, NetAnswer* answer) {
   std::atexit(say_goodbye);
   const auto& attached = std::get<protocol::NetAttached>(said.message);
   const int left_ms = request->timeout_ms - static_cast<int>(now_ms() - begin_ms);
+  const int lifeline = said.lifeline.get();
+  const FabricTarget target = target_of(address, attached);
   Result<std::unique_ptr<protocol::Transport>> transport =
-      connect_fabric(target_of(address, attached), attached.reply.sizes, std::max(left_ms, 1));
+      connect_fabric(target, attached.reply.sizes, std::max(left_ms, 1),
+                     make_resumer(std::move(said.lifeline), target, attached.grace_ms));
   if (!transport.ok()) {
     put_failure(Status(StatusCode::kUnavailable, "no data connection by " + attached.provider +
                                                      ": " + transport.status().text()),
                 protocol::kCudaNoDevice, answer);
-    return;  // the lifeline ends here, and the session with it
+    ::close(lifeline);  // and the session ends with it
+    return;
   }
-  tie_to_lifeline(std::move(said.lifeline), (*transport)->liveness_fd());
+  tie_to_lifeline(lifeline, (*transport)->liveness_fd());
   put_message(attached.reply, answer);
   answer->channel = protocol::net_channel(std::move(*transport));
 }

@@ -57,13 +57,13 @@ bool attach(const SessionOptions& options, Worker* worker) {
   return true;
 }
 
-// Readable when the gate or the worker is gone.
+// Readable when the gate is gone or says something, and when the worker is gone.
 Result<UniqueFd> watch_both(int control, int worker) {
   UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
   if (!both.valid()) return Status::from_errno(errno, "epoll_create1");
   for (const int fd : {control, worker}) {
     epoll_event event{};
-    event.events = EPOLLRDHUP;
+    event.events = fd == control ? EPOLLIN | EPOLLRDHUP : uint32_t{EPOLLRDHUP};
     if (::epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) != 0)
       return Status::from_errno(errno, "epoll_ctl");
   }
@@ -81,6 +81,45 @@ std::string why_over(const Worker& worker, const Status& ended) {
   if (is_gone(worker.connection.get())) return "the server has ended the session";
   return ended.ok() ? "the data connection has ended" : ended.text();
 }
+
+bool fresh(Secret* secret) {
+  if (::getrandom(secret->data(), secret->size(), 0) == static_cast<ssize_t>(secret->size()))
+    return true;
+  VGPU_LOG_ERROR("no random numbers");
+  return false;
+}
+
+// The gate passes on what the guest asks for, and what it is offered.
+class GateKeeper final : public Keeper {
+ public:
+  GateKeeper(const SessionOptions& options, Provider provider,
+             const protocol::NetAttached& attached)
+      : options_(options), provider_(std::move(provider)), attached_(attached) {}
+
+  int grace_ms() const override { return static_cast<int>(attached_.grace_ms); }
+  Result<uint32_t> wanted() override {
+    Result<protocol::ReceivedMessage> received = protocol::receive_message(options_.control, 0);
+    if (!received.ok()) return received.status();
+    const auto* resume = std::get_if<protocol::NetResume>(&received->message);
+    if (resume == nullptr)
+      return Status(StatusCode::kMalformed, "the gate says what is not for it");
+    return resume->epoch;
+  }
+  Status offer(uint32_t epoch, const std::string& address, const Secret& secret) override {
+    const std::vector<uint8_t> place(address.begin(), address.end());
+    return say(options_.control,
+               protocol::NetResumed{attached_.reply.session, epoch, place, secret});
+  }
+  Result<std::unique_ptr<FabricListener>> listen(Secret* secret) override {
+    if (!fresh(secret)) return Status(StatusCode::kSystem, "no random numbers");
+    return FabricListener::open(provider_, options_.data_host);
+  }
+
+ private:
+  const SessionOptions options_;
+  const Provider provider_;
+  const protocol::NetAttached& attached_;
+};
 
 int serve(const SessionOptions& options, const protocol::NetAttach& asked) {
   const Provider provider{asked.provider.empty() ? kProviderDefault : asked.provider};
@@ -102,15 +141,13 @@ int serve(const SessionOptions& options, const protocol::NetAttach& asked) {
   const std::string& address = (*listener)->address();
   attached.address.assign(address.begin(), address.end());
   attached.beat_ms = kBeatMs;
-  if (::getrandom(attached.secret.data(), attached.secret.size(), 0) !=
-      static_cast<ssize_t>(attached.secret.size())) {
-    VGPU_LOG_ERROR("no random numbers");
-    return 1;
-  }
+  attached.grace_ms = asked.grace_ms;  // as the gate grants it
+  if (!fresh(&attached.secret)) return 1;
   if (!say(options.control, attached).ok()) return 1;
+  GateKeeper keeper(options, provider, attached);
   const Status ended = serve_session(
       std::move(*listener), attached.secret,
-      {worker.memory.get(), worker.connection.get(), worker.reply.sizes}, over->get());
+      {worker.memory.get(), worker.connection.get(), worker.reply.sizes}, over->get(), &keeper);
   (void)say(options.control, protocol::NetEnded{worker.reply.session, why_over(worker, ended)});
   return 0;
 }

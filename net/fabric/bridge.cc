@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/futex_any.h"
@@ -17,12 +18,13 @@
 
 namespace vgpu::net {
 
-Bridge::Bridge(const protocol::ChannelView& view, Link* link, int liveness_fd, int end_fd)
+Bridge::Bridge(const protocol::ChannelView& view, int liveness_fd, int end_fd,
+               std::function<bool()> interrupted)
     : view_(view),
-      link_(link),
-      mover_(view, link),
+      mover_(view),
       liveness_fd_(liveness_fd),
       end_fd_(end_fd),
+      interrupted_(std::move(interrupted)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Bridge::~Bridge() {
@@ -38,14 +40,20 @@ bool Bridge::ended() const {
   pollfd entries[] = {{liveness_fd_, POLLIN | POLLRDHUP, 0}, {end_fd_, POLLIN, 0}};
   if (::poll(entries, 2, 0) <= 0) return false;
   constexpr short kGone = POLLHUP | POLLERR | POLLNVAL | POLLRDHUP;
-  return (entries[0].revents & kGone) != 0 || entries[1].revents != 0;
+  return (entries[0].revents & kGone) != 0 || (entries[1].revents != 0 && interrupted_());
 }
 
-Status Bridge::serve() {
+Status Bridge::start() {
   if (!bell_.valid()) return Status::from_errno(errno, "eventfd");
   const int error = ::pthread_create(&helper_, nullptr, run, this);
   if (error != 0) return Status::from_errno(error, "no thread for the worker's words");
   started_ = true;
+  return ok_status();
+}
+
+Status Bridge::serve(Link* link, const Positions& theirs) {
+  VGPU_RETURN_IF_ERROR(mover_.connect(link, theirs));
+  link_ = link;
   int64_t last = protocol::now_ns();
   bool over = false;
   while (!mover_.gone() && !over) {
@@ -67,6 +75,8 @@ Status Bridge::serve() {
   }
   // The last words of a worker that has failed the session.
   for (int i = 0; i < 8 && !mover_.gone(); ++i) (void)mover_.report(protocol::now_ns(), true);
+  mover_.disconnect();
+  link_ = nullptr;
   return mover_.error();
 }
 

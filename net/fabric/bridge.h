@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "base/status.h"
@@ -16,20 +17,26 @@
 
 namespace vgpu::net {
 
-// Bridges until one side is gone. The thread that serves does everything while something moves;
-// asleep it waits for the network itself, and a helper waits for the worker's futex words for it.
+// Bridges over one connection after the other. The thread that serves does everything while
+// something moves; asleep it waits for the network itself, and a helper waits for the worker's
+// futex words for it.
 class Bridge {
  public:
   // `view` is the memory that the gate shares with the worker as its guest; `liveness_fd` hangs up
-  // when the worker is gone; `end_fd` is readable when the session is to end (-1: never). All
-  // borrowed.
-  Bridge(const protocol::ChannelView& view, Link* link, int liveness_fd, int end_fd);
+  // when the worker is gone; when `end_fd` is readable (-1: never), `interrupted` says whether that
+  // is a reason to stop. All borrowed.
+  Bridge(const protocol::ChannelView& view, int liveness_fd, int end_fd,
+         std::function<bool()> interrupted);
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
   ~Bridge();
 
-  // Blocks. Why it is over; ok() when one side has just gone.
-  Status serve();
+  // Once, first.
+  Status start();
+  // Blocks until the connection, the worker or the session is over. `theirs`: how far the guest has
+  // come. Not ok(): somebody broke the rules; then the session is over.
+  Status serve(Link* link, const Positions& theirs);
+  Positions positions() const { return mover_.positions(); }
 
  private:
   static void* run(void* argument);
@@ -38,10 +45,11 @@ class Bridge {
   bool ended() const;
 
   protocol::ChannelView view_;
-  Link* link_;
+  Link* link_ = nullptr;
   GateMover mover_;
   int liveness_fd_;
   int end_fd_;
+  std::function<bool()> interrupted_;
   UniqueFd bell_;  // eventfd: the worker has published something
   pthread_t helper_{};
   bool started_ = false;

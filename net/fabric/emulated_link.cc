@@ -36,6 +36,10 @@ bool set(Emulation* emulation, const std::string& name, const std::string& value
     emulation->bits_per_s = std::strtod(value.c_str(), &end) * 1e9;
     return *end == '\0' && emulation->bits_per_s > 0;
   }
+  if (name == "cut") {
+    emulation->cut_after = std::strtoull(value.c_str(), &end, 10);
+    return *end == '\0' && emulation->cut_after > 0;
+  }
   if (name != "seed") return false;
   emulation->seed = std::strtoull(value.c_str(), &end, 10);
   return *end == '\0';
@@ -51,7 +55,8 @@ Result<Emulation> parse_emulation(std::string_view text) {
     const size_t equals = part.find('=');
     if (equals == std::string::npos ||
         !set(&emulation, part.substr(0, equals), part.substr(equals + 1))) {
-      return Status(StatusCode::kInvalidArgument, "not rtt=, gbps=, jitter= or seed=: " + part);
+      return Status(StatusCode::kInvalidArgument,
+                    "not rtt=, gbps=, jitter=, cut= or seed=: " + part);
     }
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
@@ -85,7 +90,20 @@ Sent EmulatedLink::write(std::span<const std::byte> from, uint64_t offset, uint6
   return Sent::kDone;
 }
 
+// Counts a message. Whether the connection is cut at it: then neither it nor what is held back
+// arrives.
+bool EmulatedLink::cut_now() {
+  if (until_cut_ == 0 || --until_cut_ != 0) return false;
+  until_cut_ = 1;  // it stays cut
+  going_.clear();
+  coming_.clear();
+  left_.clear();
+  over_ = true;
+  return true;
+}
+
 Sent EmulatedLink::send(std::span<const std::byte> message) {
+  if (over_ || cut_now()) return Sent::kGone;
   if (going_.size() >= kOperationsMax) return Sent::kFull;
   Operation operation;
   operation.is_message = true;
@@ -121,6 +139,7 @@ void EmulatedLink::written(uint64_t /*token*/) {
 }
 
 bool EmulatedLink::received(std::span<const std::byte> message) {
+  if (over_ || cut_now()) return true;
   MessageHeader header;
   uint64_t bytes = message.size();
   if (read_header(message, &header) && header.kind == MessageKind::kReport &&
@@ -138,11 +157,7 @@ bool EmulatedLink::received(std::span<const std::byte> message) {
 }
 
 int EmulatedLink::poll(LinkSink* sink) {
-  if (over_ || !forward()) {
-    over_ = true;
-  } else if (below_->poll(this) < 0) {
-    over_ = true;
-  }
+  if (over_ || !forward() || below_->poll(this) < 0) over_ = true;
   int happened = static_cast<int>(left_.size());
   for (const uint64_t token : left_) sink->written(token);
   left_.clear();

@@ -21,17 +21,21 @@ struct Emulation {
   int64_t jitter_ns = 0;  // each way, from 0 up to this, never out of order
   double bits_per_s = 0;  // each way; 0: no limit
   uint64_t seed = 1;
+  uint64_t cut_after = 0;  // messages, both ways, on average; then it is cut. 0: never
 };
 
-// "rtt=100us,gbps=10,jitter=5us,seed=7": any of them, times in ns, us or ms.
+// "rtt=100us,gbps=10,jitter=5us,cut=200,seed=7": any of them, times in ns, us or ms.
 Result<Emulation> parse_emulation(std::string_view text);
 
 // Holds back what goes and what comes. The peer needs to know nothing of it. What is added comes on
-// top of what the link below takes.
+// top of what the link below takes. A cut loses what is held back at that moment, both ways.
 class EmulatedLink final : public Link, private LinkSink {
  public:
   EmulatedLink(std::unique_ptr<Link> below, const Emulation& emulation)
-      : below_(std::move(below)), emulation_(emulation), random_(emulation.seed) {}
+      : below_(std::move(below)),
+        emulation_(emulation),
+        random_(emulation.seed),
+        until_cut_(emulation.cut_after == 0 ? 0 : 1 + random_() % (2 * emulation.cut_after)) {}
 
   Sent write(std::span<const std::byte> from, uint64_t offset, uint64_t token) override;
   bool reaches(std::span<const std::byte> memory) const override { return below_->reaches(memory); }
@@ -41,6 +45,7 @@ class EmulatedLink final : public Link, private LinkSink {
   int64_t sleep_ns() override;
   int completion_fd() const override { return below_->completion_fd(); }
   int event_fd() const override { return below_->event_fd(); }
+  bool intact() const override { return below_->intact(); }
   uint64_t window_bytes() const override { return below_->window_bytes(); }
   void shut_down() override { below_->shut_down(); }
 
@@ -61,10 +66,12 @@ class EmulatedLink final : public Link, private LinkSink {
   void written(uint64_t token) override;
   int64_t due(Way* way, uint64_t bytes);
   bool forward();
+  bool cut_now();
 
   std::unique_ptr<Link> below_;
   Emulation emulation_;
   std::mt19937_64 random_;
+  uint64_t until_cut_;  // messages; 0: never
   Way out_, in_;
   std::deque<Operation> going_, coming_;
   uint64_t copied_bytes_ = 0;                   // in going_

@@ -1,22 +1,23 @@
-// Putting memory, connection and movers together.
+// The guest's end: memory, connections one after the other, and the transport over them.
 // SPDX-License-Identifier: Apache-2.0
 #include "net/fabric/ends.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "base/mapping.h"
-#include "net/fabric/bridge.h"
 #include "net/fabric/emulated_link.h"
 #include "net/fabric/guest_transport.h"
+#include "protocol/ring/doorbell.h"
 
 namespace vgpu::net {
 namespace {
-
-constexpr int kGuestTimeoutMs = 15'000;
 
 // An address that a listener at any address names cannot be connected to.
 std::string reachable(const FabricTarget& target) {
@@ -27,11 +28,75 @@ std::string reachable(const FabricTarget& target) {
   return target.address;
 }
 
+// Connects one after the other. Lives as long as the transport whose memory it names.
+class Connector {
+ public:
+  Connector(FabricTarget target, const protocol::ChannelSizes& sizes, const EndMemory& memory,
+            std::unique_ptr<Resumer> resumer, LinkWrapper wrapper)
+      : target_(std::move(target)),
+        sizes_(sizes),
+        memory_(memory),
+        resumer_(std::move(resumer)),
+        wrapper_(std::move(wrapper)) {}
+
+  bool resumes() const { return resumer_ != nullptr; }
+
+  Result<Connected> connect(const Positions& mine, int timeout_ms, const std::atomic<bool>* stop) {
+    Result<std::unique_ptr<FabricLink>> link =
+        FabricLink::connect(target_.provider, reachable(target_), {target_.secret, epoch_, mine},
+                            memory_, timeout_ms, stop);
+    if (!link.ok()) return link.status();
+    if ((*link)->window_bytes() != sizes_.ring_bytes + sizes_.up_bytes)
+      return Status(StatusCode::kMalformed, "the server's window is not of the channel's size");
+    if (resumer_ != nullptr) (*link)->mind_path();
+    Connected connected{nullptr, (*link)->peer_positions(), (*link)->socket_fd()};
+    connected.link = std::move(link).value();
+    if (wrapper_) connected.link = wrapper_(std::move(connected.link));
+    if (const auto wanted = env_text("VGPU_NET_EMULATE")) {
+      Result<Emulation> emulation = parse_emulation(*wanted);
+      if (!emulation.ok()) return emulation.status();
+      emulation->seed += epoch_;  // of each connection another
+      connected.link = std::make_unique<EmulatedLink>(std::move(connected.link), *emulation);
+    }
+    return connected;
+  }
+
+  // As Reconnect.
+  Result<Connected> again(const Positions& mine, const std::atomic<bool>& stop) {
+    const int64_t end = protocol::now_ns() + int64_t{resumer_->grace_ms()} * 1'000'000;
+    ++epoch_;
+    for (int64_t now = protocol::now_ns(); now < end && !stop.load(std::memory_order_acquire);
+         now = protocol::now_ns()) {
+      const auto left_ms = static_cast<int>((end - now) / 1'000'000 + 1);
+      Result<FabricTarget> target = resumer_->another(epoch_, left_ms, stop);
+      if (!target.ok() && target.status().code() == StatusCode::kTimedOut) continue;
+      if (!target.ok()) return target.status();
+      target_ = std::move(target).value();
+      Result<Connected> made = connect(mine, std::min(left_ms, kReconnectTimeoutMs), &stop);
+      if (made.ok()) return made;
+      VGPU_LOG_DEBUG("network: %s", made.status().text().c_str());
+      ++epoch_;  // whether the gate has taken that one is not known here
+      const timespec pause{0, int64_t{kReconnectPauseMs} * 1'000'000};
+      (void)::nanosleep(&pause, nullptr);
+    }
+    return Status(StatusCode::kTimedOut, "the connection is cut, and there was no other in time");
+  }
+
+ private:
+  FabricTarget target_;
+  const protocol::ChannelSizes sizes_;
+  const EndMemory memory_;
+  std::unique_ptr<Resumer> resumer_;
+  LinkWrapper wrapper_;
+  uint32_t epoch_ = 1;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<protocol::Transport>> connect_fabric(const FabricTarget& target,
                                                             const protocol::ChannelSizes& sizes,
                                                             int timeout_ms,
+                                                            std::unique_ptr<Resumer> resumer,
                                                             const LinkWrapper& wrapper) {
   VGPU_RETURN_IF_ERROR(sizes.check());
   Result<Mapping> memory = Mapping::map_private(sizes.total_bytes());
@@ -41,50 +106,20 @@ Result<std::unique_ptr<protocol::Transport>> connect_fabric(const FabricTarget& 
     return Status::from_errno(errno, "MADV_DONTFORK");
   const protocol::ChannelView view(memory->data(), sizes);
   view.write_identity();
-  Result<std::unique_ptr<FabricLink>> link =
-      FabricLink::connect(target.provider, reachable(target), target.secret,
-                          {memory->bytes(), view.down_slab()}, timeout_ms);
-  if (!link.ok()) return link.status();
-  if ((*link)->window_bytes() != sizes.ring_bytes + sizes.up_bytes)
-    return Status(StatusCode::kMalformed, "the server's window is not of the channel's size");
-  const int socket_fd = (*link)->socket_fd();
-  std::unique_ptr<Link> wrapped = std::move(link).value();
-  if (wrapper) wrapped = wrapper(std::move(wrapped));
-  if (const auto wanted = env_text("VGPU_NET_EMULATE")) {
-    const Result<Emulation> emulation = parse_emulation(*wanted);
-    if (!emulation.ok()) return emulation.status();
-    wrapped = std::make_unique<EmulatedLink>(std::move(wrapped), *emulation);
+  const EndMemory ends{memory->bytes(), view.down_slab()};
+  auto connector = std::make_shared<Connector>(target, sizes, ends, std::move(resumer), wrapper);
+  Result<Connected> first = connector->connect(Positions{}, timeout_ms, nullptr);
+  if (!first.ok()) return first.status();
+  Reconnect reconnect;
+  if (connector->resumes()) {
+    reconnect = [connector](const Positions& mine, const std::atomic<bool>& stop) {
+      return connector->again(mine, stop);
+    };
   }
-  Result<std::unique_ptr<GuestTransport>> transport =
-      GuestTransport::start(std::move(memory).value(), sizes, std::move(wrapped), socket_fd);
+  Result<std::unique_ptr<GuestTransport>> transport = GuestTransport::start(
+      std::move(memory).value(), sizes, std::move(first).value(), std::move(reconnect));
   if (!transport.ok()) return transport.status();
   return std::unique_ptr<protocol::Transport>(std::move(transport).value());
-}
-
-Status serve_session(std::unique_ptr<FabricListener> listener, const Secret& secret,
-                     const WorkerEnd& worker, int end_fd) {
-  VGPU_RETURN_IF_ERROR(worker.sizes.check());
-  VGPU_RETURN_IF_ERROR(protocol::check_sealed_memory(worker.memory_fd, worker.sizes.total_bytes()));
-  Result<Mapping> memory = Mapping::map_shared(worker.memory_fd, worker.sizes.total_bytes());
-  if (!memory.ok()) return memory.status();
-  const protocol::ChannelView view(memory->data(), worker.sizes);
-  VGPU_RETURN_IF_ERROR(view.check_identity());
-  // All that a guest may write by itself: what it publishes and what it stages.
-  const std::span<std::byte> window{view.ring(), worker.sizes.ring_bytes + worker.sizes.up_bytes};
-  Result<std::unique_ptr<FabricLink>> link =
-      listener->accept(secret, {memory->bytes(), window}, kGuestTimeoutMs, end_fd);
-  if (!link.ok()) return link.status();
-  listener.reset();
-  if ((*link)->window_bytes() != worker.sizes.down_bytes)
-    return Status(StatusCode::kMalformed, "the guest's window is not of the channel's size");
-  Status ended;
-  {
-    Bridge bridge(view, link->get(), worker.connection_fd, end_fd);
-    ended = bridge.serve();
-  }
-  (*link)->drain(kFlushNsMax);
-  (*link)->shut_down();
-  return ended;
 }
 
 }  // namespace vgpu::net

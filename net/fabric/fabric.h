@@ -8,7 +8,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include <sys/types.h>
+
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +21,7 @@
 #include "base/status.h"
 #include "net/fabric/fabric_limits.h"
 #include "net/fabric/link.h"
+#include "net/fabric/messages.h"
 
 namespace vgpu::net {
 
@@ -55,14 +59,23 @@ struct EndMemory {
   std::span<std::byte> window;  // a part of it, where the peer may write
 };
 
+// What one end says of itself: which connection of the session this is, and how far it has come.
+struct Introduction {
+  Secret secret{};
+  uint32_t epoch = 1;
+  Positions positions{};
+};
+
 // One end of a connection. Not thread-safe.
 class FabricLink final : public Link {
  public:
-  // Guest: connects to `address` ("host:port"), shows the secret, and exchanges windows.
+  // Guest: connects to `address` ("host:port"), shows the secret, and exchanges windows. Gives up
+  // when *stop becomes true (null: never).
   static Result<std::unique_ptr<FabricLink>> connect(const Provider& provider,
                                                      const std::string& address,
-                                                     const Secret& secret, const EndMemory& memory,
-                                                     int timeout_ms);
+                                                     const Introduction& self,
+                                                     const EndMemory& memory, int timeout_ms,
+                                                     const std::atomic<bool>* stop = nullptr);
   ~FabricLink() override;
 
   Sent write(std::span<const std::byte> from, uint64_t offset, uint64_t token) override;
@@ -73,12 +86,16 @@ class FabricLink final : public Link {
   int completion_fd() const override { return completion_fd_; }
   int event_fd() const override { return event_fd_; }
   uint64_t window_bytes() const override { return peer_bytes_; }
+  bool intact() const override;
+  const Positions& peer_positions() const { return peer_positions_; }
   void shut_down() override;
 
   // Sends what is on its way, for at most so long.
   void drain(int64_t ns_max);
   // The socket below, where there is one: the child of a fork must close its copy. -1: none found.
   int socket_fd() const { return socket_fd_; }
+  // A path that says nothing counts as cut after kPathSilentMs, where there is such a socket.
+  void mind_path();
 
  private:
   friend class FabricListener;
@@ -96,9 +113,10 @@ class FabricLink final : public Link {
   FabricLink() = default;
   Status open(fi_info* info, fid_fabric* fabric, fid_eq* events, const EndMemory& memory);
   Status register_memory(const fi_info& info, const EndMemory& memory);
-  Status wait_connected(fid_eq* events, int timeout_ms);
-  Status exchange_windows(int timeout_ms);
+  Status wait_connected(fid_eq* events, int timeout_ms, const std::atomic<bool>* stop);
+  Status exchange_windows(const Introduction& self, int timeout_ms);
   void find_socket();
+  void remember_descriptors();
   bool post_receive(Context* context);
   Context* take(Op op);
   Sent took(Context* context, ssize_t result);
@@ -126,7 +144,9 @@ class FabricLink final : public Link {
   bool virtual_addresses_ = false;
   uint64_t inject_bytes_max_ = 0;
   uint64_t peer_address_ = 0, peer_key_ = 0, peer_bytes_ = 0;
+  Positions peer_positions_{};
   int completion_fd_ = -1, event_fd_ = -1, socket_fd_ = -1;
+  std::array<ino_t, 3> inodes_{};  // of these
   bool gone_ = false;
   uint32_t empty_polls_ = 0;
   size_t batch_ = 1;  // completions looked at at a time; one while windows are exchanged
@@ -144,8 +164,10 @@ class FabricListener {
   const std::string& address() const { return address_; }
   // Accepts the connection that knows the secret; others are rejected and do not end the wait.
   // `cancel_fd` readable or hung up ends it too (-1: none). Once.
-  Result<std::unique_ptr<FabricLink>> accept(const Secret& secret, const EndMemory& memory,
+  Result<std::unique_ptr<FabricLink>> accept(const Introduction& self, const EndMemory& memory,
                                              int timeout_ms, int cancel_fd);
+  // It still waits: nobody with the secret has come.
+  bool waits() const { return endpoint_ != nullptr; }
 
  private:
   FabricListener() = default;

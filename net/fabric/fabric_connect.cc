@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -86,7 +88,8 @@ Result<Fid<fid_eq>> open_events(fid_fabric* fabric) {
 
 // The next event, waited for in steps so that the provider gets on. kTimedOut after timeout_ms;
 // kUnavailable when it is a failure.
-Result<uint32_t> next_event(fid_eq* events, CmEvent* event, int timeout_ms) {
+Result<uint32_t> next_event(fid_eq* events, CmEvent* event, int timeout_ms,
+                            const std::atomic<bool>* stop = nullptr) {
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
   for (;;) {
     uint32_t kind = 0;
@@ -99,8 +102,15 @@ Result<uint32_t> next_event(fid_eq* events, CmEvent* event, int timeout_ms) {
       return failed("connection", -error.err);
     }
     if (bytes != -FI_EAGAIN && bytes != -FI_EINTR) return failed("event queue", bytes);
-    if (monotonic_ns() >= end) return Status(StatusCode::kTimedOut, "no connection in time");
+    const bool stopped = stop != nullptr && stop->load(std::memory_order_acquire);
+    if (stopped || monotonic_ns() >= end)
+      return Status(StatusCode::kTimedOut, "no connection in time");
   }
+}
+
+ino_t inode_of(int fd) {
+  struct stat info {};
+  return fd >= 0 && ::fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
 bool same_secret(const Secret& a, const Secret& b) {
@@ -180,37 +190,43 @@ Status FabricLink::open(fi_info* info, fid_fabric* fabric, fid_eq* events,
   return ok_status();
 }
 
-Status FabricLink::wait_connected(fid_eq* events, int timeout_ms) {
+Status FabricLink::wait_connected(fid_eq* events, int timeout_ms, const std::atomic<bool>* stop) {
   CmEvent event{};
-  const Result<uint32_t> kind = next_event(events, &event, timeout_ms);
+  const Result<uint32_t> kind = next_event(events, &event, timeout_ms, stop);
   if (!kind.ok()) return kind.status();
   return *kind == FI_CONNECTED ? ok_status()
                                : Status(StatusCode::kUnavailable, "the connection was refused");
 }
 
-// Each side's first message says where the peer may write.
-Status FabricLink::exchange_windows(int timeout_ms) {
+// Each side's first message says where the peer may write, and how far it has come itself.
+Status FabricLink::exchange_windows(const Introduction& self, int timeout_ms) {
   WindowMessage mine{};
   mine.header = {MessageKind::kWindow, sizeof(mine), 0};
   mine.version = kNetVersion;
+  mine.epoch = self.epoch;
+  mine.positions = self.positions;
   mine.address =
       virtual_addresses_ ? reinterpret_cast<uint64_t>(window_memory_.data()) : uint64_t{0};
   mine.key = fi_mr_key(window_.get());
   mine.bytes = window_memory_.size();
   struct First final : LinkSink {
+    explicit First(uint32_t wanted) : epoch(wanted) {}
     bool received(std::span<const std::byte> message) override {
       WindowMessage theirs;
       MessageHeader header;
       if (have || message.size() != sizeof(theirs) || !read_header(message, &header)) return false;
       std::memcpy(&theirs, message.data(), sizeof(theirs));
-      if (header.kind != MessageKind::kWindow || theirs.version != kNetVersion) return false;
+      if (header.kind != MessageKind::kWindow || theirs.version != kNetVersion ||
+          theirs.epoch != epoch)
+        return false;
       window = theirs;
       return have = true;
     }
     void written(uint64_t /*token*/) override {}
+    const uint32_t epoch;
     WindowMessage window{};
     bool have = false;
-  } first;
+  } first(self.epoch);
   if (send(std::as_bytes(std::span(&mine, 1))) != Sent::kDone)
     return Status(StatusCode::kUnavailable, "the connection ended at once");
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
@@ -223,6 +239,7 @@ Status FabricLink::exchange_windows(int timeout_ms) {
   peer_address_ = first.window.address;
   peer_key_ = first.window.key;
   peer_bytes_ = first.window.bytes;
+  peer_positions_ = first.window.positions;
   batch_ = kBatch;
   return ok_status();
 }
@@ -254,10 +271,37 @@ void FabricLink::find_socket() {
   ::closedir(folder);
 }
 
+// A program may have closed them, and have files of its own at these numbers.
+void FabricLink::remember_descriptors() {
+  const int all[] = {completion_fd_, event_fd_, socket_fd_};
+  for (size_t i = 0; i < inodes_.size(); ++i) inodes_[i] = inode_of(all[i]);
+}
+
+bool FabricLink::intact() const {
+  const int all[] = {completion_fd_, event_fd_, socket_fd_};
+  for (size_t i = 0; i < inodes_.size(); ++i) {
+    if (inode_of(all[i]) != inodes_[i]) return false;
+  }
+  return true;
+}
+
+void FabricLink::mind_path() {
+  if (socket_fd_ < 0) return;
+  constexpr int kStepS = 1;
+  const int on = 1, silent_ms = kPathSilentMs, idle_s = 2, step_s = kStepS;
+  const int steps = kPathSilentMs / 1000 - idle_s;
+  (void)::setsockopt(socket_fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  (void)::setsockopt(socket_fd_, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+  (void)::setsockopt(socket_fd_, IPPROTO_TCP, TCP_KEEPINTVL, &step_s, sizeof(step_s));
+  (void)::setsockopt(socket_fd_, IPPROTO_TCP, TCP_KEEPCNT, &steps, sizeof(steps));
+  (void)::setsockopt(socket_fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent_ms, sizeof(silent_ms));
+}
+
 Result<std::unique_ptr<FabricLink>> FabricLink::connect(const Provider& provider,
                                                         const std::string& address,
-                                                        const Secret& secret,
-                                                        const EndMemory& memory, int timeout_ms) {
+                                                        const Introduction& self,
+                                                        const EndMemory& memory, int timeout_ms,
+                                                        const std::atomic<bool>* stop) {
   std::string host, port;
   if (!split(address, &host, &port))
     return Status(StatusCode::kInvalidArgument, "not host:port: " + address);
@@ -272,12 +316,13 @@ Result<std::unique_ptr<FabricLink>> FabricLink::connect(const Provider& provider
   if (!events.ok()) return events.status();
   link->events_ = std::move(events).value();
   VGPU_RETURN_IF_ERROR(link->open(info->get(), fabric, link->events_.get(), memory));
-  const PrivateData data{kPrivateMagic, kNetVersion, secret};
+  const PrivateData data{kPrivateMagic, kNetVersion, self.secret};
   result = fi_connect(link->endpoint_.get(), (*info)->dest_addr, &data, sizeof(data));
   if (result != 0) return failed("connect", result);
-  VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), timeout_ms));
-  VGPU_RETURN_IF_ERROR(link->exchange_windows(timeout_ms));
+  VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), timeout_ms, stop));
+  VGPU_RETURN_IF_ERROR(link->exchange_windows(self, timeout_ms));
   link->find_socket();
+  link->remember_descriptors();
   return link;
 }
 
@@ -313,7 +358,7 @@ Result<std::unique_ptr<FabricListener>> FabricListener::open(const Provider& pro
   return listener;
 }
 
-Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Secret& secret,
+Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Introduction& self,
                                                            const EndMemory& memory, int timeout_ms,
                                                            int cancel_fd) {
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
@@ -329,7 +374,7 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Secret& secret,
     PrivateData data{};
     std::memcpy(&data, event.entry().data, sizeof(data));
     if (data.magic != kPrivateMagic || data.version != kNetVersion ||
-        !same_secret(data.secret, secret)) {
+        !same_secret(data.secret, self.secret)) {
       (void)fi_reject(endpoint_.get(), info->handle, nullptr, 0);
       continue;
     }
@@ -340,12 +385,12 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Secret& secret,
     VGPU_RETURN_IF_ERROR(link->open(info.get(), fabric_.get(), link->events_.get(), memory));
     const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
     if (result != 0) return failed("accept", result);
-    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), kConnectTimeoutMs));
+    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), kConnectTimeoutMs, nullptr));
     // Nobody else gets in; the fabric goes with the connection.
     endpoint_.reset();
     events_.reset();
     link->own_fabric_ = std::move(fabric_);
-    VGPU_RETURN_IF_ERROR(link->exchange_windows(kConnectTimeoutMs));
+    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, kConnectTimeoutMs));
     return link;
   }
 }

@@ -8,7 +8,7 @@
 
 namespace vgpu::net {
 
-inline constexpr uint32_t kNetVersion = 1;  // of the messages in messages.h
+inline constexpr uint32_t kNetVersion = 2;  // of the messages in messages.h
 
 // One message. A longer one ends the connection; what does not fit goes into the next.
 inline constexpr size_t kMessageBytesMax = 16 * 1024;
@@ -42,6 +42,12 @@ inline constexpr int64_t kReportAgeNs = 20'000;
 // --- connecting
 // ------------------------------------------------------------------------------------
 inline constexpr int kConnectTimeoutMs = 10'000;
+// After a cut: for one connection to be made, between two attempts, and while a copy waits.
+inline constexpr int kReconnectTimeoutMs = 5'000;
+inline constexpr int kReconnectPauseMs = 50;
+inline constexpr int64_t kCutPauseNs = 200'000;
+// How long a path that says nothing is believed to be there, where the provider is one of sockets.
+inline constexpr int kPathSilentMs = 5'000;
 // What has been written is given this long to leave when a gate ends.
 inline constexpr int64_t kFlushNsMax = 500'000'000;
 

@@ -16,7 +16,36 @@ namespace vgpu::net {
 using protocol::Semaphore;
 using protocol::SemaphoreReader;
 
-GateMover::GateMover(const protocol::ChannelView& view, Link* link) : view_(view), link_(link) {}
+GateMover::GateMover(const protocol::ChannelView& view) : view_(view) {}
+
+Status GateMover::connect(Link* link, const Positions& theirs) {
+  const Status impossible(StatusCode::kMalformed, "the guest resumes where it cannot be");
+  if (theirs.head > told_.head || theirs.posted > told_.posted || theirs.posted < finished_ ||
+      theirs.answers > answers_sent_ || answers_sent_ - theirs.answers > protocol::kReplySlots) {
+    return impossible;
+  }
+  for (Slot& slot : slots_) slot.moved = 0;
+  for (uint64_t i = theirs.answers; i != answers_sent_; ++i) {
+    const uint32_t slot = answered_[i % protocol::kReplySlots];
+    const uint64_t bit = uint64_t{1} << (slot % 64);
+    if ((outstanding_[slot / 64] & bit) != 0) return impossible;  // who asks again has the answer
+    outstanding_[slot / 64] |= bit;
+  }
+  answers_sent_ = theirs.answers;
+  told_.head = theirs.head;
+  told_.posted = theirs.posted;
+  moved_ = 0;
+  again_ = true;
+  credits_ = Credits();
+  link_ = link;
+  gone_ = false;
+  return ok_status();
+}
+
+void GateMover::disconnect() {
+  link_ = nullptr;
+  gone_ = true;
+}
 
 bool GateMover::poll() {
   if (gone_) return false;
@@ -59,6 +88,7 @@ bool GateMover::expect(const Expectation& expectation) {
   const uint64_t bit = uint64_t{1} << (expectation.slot % 64);
   if ((word & bit) != 0) return fault("the guest uses a reply slot twice");
   word |= bit;
+  ++expectations_;
   slots_[expectation.slot] = {expectation.offset, expectation.bytes, 0};
   // relaxed: the tail that lets the worker answer is published afterwards, with release.
   view_.replies()[expectation.slot].state.store(protocol::kReplyWatched, std::memory_order_relaxed);
@@ -191,7 +221,7 @@ bool GateMover::report(int64_t now_ns, bool all) {
   const Words words = read_words();
   PageWords page;
   read_page(&page);
-  const bool page_changed = page != page_;
+  const bool page_changed = again_ || page != page_;
   if (replies == 0 && !worth_sending(words, page_changed, now_ns, all))
     return credits_.ack_due() && send_ack();
   if (words.head < told_.head || words.head > tail_ ||
@@ -229,8 +259,11 @@ bool GateMover::send(const Words& words, const PageWords* page, uint16_t replies
   if (sent == Sent::kGone) gone_ = true;
   if (sent != Sent::kDone) return false;
   credits_.sent();
-  for (uint16_t i = 0; i < replies; ++i)
+  for (uint16_t i = 0; i < replies; ++i) {
     outstanding_[collected_[i] / 64] &= ~(uint64_t{1} << (collected_[i] % 64));
+    answered_[answers_sent_++ % protocol::kReplySlots] = collected_[i];
+  }
+  again_ = false;
   if (page != nullptr) page_ = *page;
   told_ = words;
   moved_ = 0;

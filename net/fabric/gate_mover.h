@@ -19,11 +19,21 @@ namespace vgpu::net {
 
 // Plays the guest in the memory that it shares with the worker. Neither side is trusted: of the
 // guest every message is checked, of the worker every word read is bounded. One thread.
+//
+// It outlives connections. Answers and host calls stay where the worker has put them until the
+// guest, having got them, uses their places again; so what it has not got is found there.
 class GateMover final : private LinkSink {
  public:
-  GateMover(const protocol::ChannelView& view, Link* link);
+  explicit GateMover(const protocol::ChannelView& view);
   GateMover(const GateMover&) = delete;
   GateMover& operator=(const GateMover&) = delete;
+
+  // Goes on over a link that is connected to the guest, which says how far it has come: what it has
+  // not is reported again. Refuses positions that cannot be.
+  Status connect(Link* link, const Positions& theirs);
+  // The link is no more. What it has brought is in positions().
+  void disconnect();
+  Positions positions() const { return {tail_, finished_, expectations_, 0, 0, 0}; }
 
   // Looks once at what the guest has sent, and publishes it. Whether anything had come.
   bool poll();
@@ -74,7 +84,7 @@ class GateMover final : private LinkSink {
   bool send_ack();
 
   protocol::ChannelView view_;
-  Link* link_;
+  Link* link_ = nullptr;
   Credits credits_;
   MessageWriter message_;
   MessageWriter answers_;
@@ -86,9 +96,12 @@ class GateMover final : private LinkSink {
   Words told_;                                                      // as last reported
   PageWords page_{};                                                // likewise
   int64_t stale_since_ns_ = 0;  // 0: nothing waits to be reported
-  bool gone_ = false;
+  bool gone_ = true;
+  bool again_ = false;  // the guest may have none of the words
   Status error_;
+  uint64_t expectations_ = 0, answers_sent_ = 0;
   std::array<Slot, protocol::kReplySlots> slots_{};
+  std::array<uint32_t, protocol::kReplySlots> answered_{};  // the slots of the last answers
 };
 
 }  // namespace vgpu::net

@@ -6,16 +6,38 @@
 #include <cstring>
 
 namespace vgpu::net {
-namespace {
-
-constexpr uint64_t kCountedWrite = 1;  // the only token
-
-}  // namespace
-
 using protocol::Semaphore;
 
-GuestMover::GuestMover(const protocol::ChannelView& view, Link* link)
-    : view_(view), link_(link), replies_(view), semaphores_(view) {}
+GuestMover::GuestMover(const protocol::ChannelView& view)
+    : view_(view), replies_(view), semaphores_(view) {}
+
+Status GuestMover::connect(Link* link, const Positions& theirs) {
+  const uint32_t begin = queue_begin_.load(std::memory_order_relaxed);
+  const uint32_t end = queue_end_.load(std::memory_order_acquire);
+  const uint64_t lost = expectations_sent_ - theirs.expectations;
+  if (theirs.tail < head_ || theirs.tail > tail_sent_ || theirs.finished > finished_sent_ ||
+      lost > protocol::kReplySlots || end - begin + lost > kQueued) {
+    return Status(StatusCode::kMalformed, "the gate resumes where it cannot be");
+  }
+  link_ = link;
+  gone_ = false;
+  blocked_.store(false, std::memory_order_relaxed);
+  credits_ = Credits();
+  tail_sent_ = ring_sent_ = theirs.tail;
+  finished_sent_ = theirs.finished;
+  expectations_sent_ = theirs.expectations;
+  const auto first = static_cast<uint32_t>(begin - lost);
+  for (uint32_t i = first; i != begin; ++i) slots_[queue_[i % kQueued].slot].outstanding = false;
+  queue_begin_.store(first, std::memory_order_relaxed);
+  while (!staged_.empty() && staged_.front().told < theirs.tail) staged_.pop_front();
+  staged_again_ = staged_.size();
+  return ok_status();
+}
+
+void GuestMover::disconnect() {
+  link_ = nullptr;
+  gone_ = true;
+}
 
 void GuestMover::expect(uint32_t slot, uint64_t offset, uint64_t bytes) {
   const uint32_t end = queue_end_.load(std::memory_order_relaxed);
@@ -31,6 +53,10 @@ bool GuestMover::pending() const {
 bool GuestMover::flush() {
   if (gone_) return false;
   blocked_.store(false, std::memory_order_relaxed);
+  if (staged_again_ != 0 && !send_staged()) {
+    blocked_.store(true, std::memory_order_relaxed);
+    return false;
+  }
   if (!pending()) return credits_.ack_due() && send_ack();
   // The tail is read before the expectations: those of all records below it are in the queue.
   const uint64_t tail = view_.header()->tail.position.load(std::memory_order_acquire);
@@ -87,6 +113,7 @@ bool GuestMover::send_update(uint64_t tail, bool inlined) {
     slots_[each.slot] = {true, each.offset, each.bytes};
   }
   queue_begin_.store(begin + header.expectations, std::memory_order_relaxed);
+  expectations_sent_ += header.expectations;
   tail_sent_ = ring_sent_ = tail;
   finished_sent_ = header.finished;
   return true;
@@ -100,19 +127,33 @@ bool GuestMover::send_ack() {
   return sent == Sent::kDone;
 }
 
-bool GuestMover::stage(uint64_t offset, std::span<const std::byte> from, bool counted,
-                       uint64_t* done) {
-  const uint64_t start = view_.sizes().ring_bytes + offset;
-  while (*done < from.size() && !gone_) {
-    const uint64_t bytes = std::min<uint64_t>(from.size() - *done, kWriteBytesMax);
-    const Sent sent =
-        link_->write(from.subspan(*done, bytes), start + *done, counted ? kCountedWrite : 0);
+bool GuestMover::stage(uint64_t offset, uint64_t bytes, uint64_t* done) {
+  if (gone_ || (staged_again_ != 0 && !send_staged())) return false;
+  const std::byte* from = view_.up_slab().data() + offset;
+  while (*done < bytes) {
+    const uint64_t some = std::min(bytes - *done, kWriteBytesMax);
+    const uint64_t place = offset + *done;
+    const Sent sent = link_->write({from + *done, some}, view_.sizes().ring_bytes + place, 0);
     note(sent);
     if (sent != Sent::kDone) return false;
-    counted_ += counted ? 1 : 0;
-    *done += bytes;
+    *done += some;
+    staged_.push_back({place, some, tail_sent_});
   }
-  return !gone_;
+  return true;
+}
+
+// Again, what the gate may not have: before anything that tells of it. False: the link is full.
+bool GuestMover::send_staged() {
+  while (staged_again_ != 0) {
+    Staged& next = staged_[staged_.size() - staged_again_];
+    const Sent sent = link_->write({view_.up_slab().data() + next.offset, next.bytes},
+                                   view_.sizes().ring_bytes + next.offset, 0);
+    note(sent);
+    if (sent != Sent::kDone) return false;
+    next.told = tail_sent_;
+    --staged_again_;
+  }
+  return true;
 }
 
 bool GuestMover::poll() {
@@ -173,6 +214,7 @@ void GuestMover::apply_words(const Report& report) {
   }
   if (header.head != head_) {
     head_ = header.head;
+    while (staged_.size() > staged_again_ && staged_.front().told < head_) staged_.pop_front();
     // release: partner is Producer::refresh_head.
     view_.header()->head.position.store(head_, std::memory_order_release);
     protocol::ring_doorbell(protocol::Bell(), &view_.header()->producer_sleep.sleeping);
@@ -200,6 +242,7 @@ bool GuestMover::answer(const Report::Answer& answer) {
   if (!slot.outstanding) return fault("the gate answered what was not asked");
   if (answer.down.size() > slot.bytes) return fault("the gate sent more results than asked for");
   slot.outstanding = false;
+  ++answers_;
   if (!answer.down.empty())
     std::memcpy(view_.down_slab().data() + slot.offset, answer.down.data(), answer.down.size());
   replies_.complete(answer.slot, answer.result, answer.payload);

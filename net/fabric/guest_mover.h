@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <span>
 
 #include "base/status.h"
@@ -20,12 +21,22 @@ namespace vgpu::net {
 
 // Plays the worker in the guest's own memory. expect() is called under the channel's lock,
 // pending() from anywhere; everything else by whoever drives, one thread at a time.
+//
+// It outlives connections. What was sent is kept until the gate is known to have it: the ring up to
+// its head, the up-slab until it is retired, expectations in their queue.
 class GuestMover final : private LinkSink {
  public:
-  // `view` is the guest's mirror, `link` is connected to the gate.
-  GuestMover(const protocol::ChannelView& view, Link* link);
+  // `view` is the guest's mirror.
+  explicit GuestMover(const protocol::ChannelView& view);
   GuestMover(const GuestMover&) = delete;
   GuestMover& operator=(const GuestMover&) = delete;
+
+  // Goes on over a link that is connected to the gate, which says how far it has come: what it has
+  // not is sent again, in order. Refuses positions that cannot be.
+  Status connect(Link* link, const Positions& theirs);
+  // The link is no more. What it has brought is in positions().
+  void disconnect();
+  Positions positions() const { return {0, 0, 0, head_, posted_, answers_}; }
 
   void expect(uint32_t slot, uint64_t offset, uint64_t bytes);
 
@@ -33,17 +44,15 @@ class GuestMover final : private LinkSink {
   bool flush();
   // Looks once at what has come. Whether anything had; gone() afterwards.
   bool poll();
-  // Brings `from` to `offset` of the worker's up-slab. False: the link is full, poll() and go on
-  // with the same arguments; *done is what has gone so far. `counted`: staged() says when its
-  // memory may be used again; one copy at a time.
-  bool stage(uint64_t offset, std::span<const std::byte> from, bool counted, uint64_t* done);
-  bool staged() const { return counted_ == 0; }
+  // Brings `bytes` at `offset` of the up-slab to the worker's. False: the link is full, or there is
+  // none: poll() and go on with the same arguments; *done is what has gone so far.
+  bool stage(uint64_t offset, uint64_t bytes, uint64_t* done);
 
   // Something waits to be sent.
   bool pending() const;
   // As of the last flush() it waits for the peer, so that something will come before it can go.
   bool blocked() const { return blocked_; }
-  // The connection is over; error() says why when it was the gate's fault.
+  // There is no connection, or it is over; error() says why when it was the gate's fault.
   bool gone() const { return gone_; }
   const Status& error() const { return error_; }
 
@@ -51,7 +60,8 @@ class GuestMover final : private LinkSink {
   static constexpr uint32_t kQueued = 2 * protocol::kReplySlots;  // a power of two
 
   bool received(std::span<const std::byte> message) override;
-  void written(uint64_t /*token*/) override { --counted_; }
+  void written(uint64_t /*token*/) override {}
+  bool send_staged();
   bool send_ring(uint64_t tail);
   bool send_update(uint64_t tail, bool inlined);
   bool send_ack();
@@ -63,7 +73,7 @@ class GuestMover final : private LinkSink {
   void note(Sent sent) { gone_ = gone_ || sent == Sent::kGone; }
 
   protocol::ChannelView view_;
-  Link* link_;
+  Link* link_ = nullptr;
   Credits credits_;
   protocol::ReplyWriter replies_;
   protocol::SemaphoreWriter semaphores_;
@@ -74,11 +84,21 @@ class GuestMover final : private LinkSink {
   uint64_t head_ = 0;       // as the gate said
   uint64_t finished_sent_ = 0;
   uint64_t posted_ = 0;
-  uint64_t counted_ = 0;  // writes of a copy that have not left
+  uint64_t answers_ = 0;
+  uint64_t expectations_sent_ = 0;
   uint32_t session_state_ = 0;
   std::atomic<bool> blocked_{false};
-  bool gone_ = false;
+  bool gone_ = true;
   Status error_;
+
+  // Bytes of the up-slab whose record the gate is not known to have: when it has a tail beyond
+  // `told`, they had come before it.
+  struct Staged {
+    uint64_t offset = 0, bytes = 0;
+    uint64_t told = 0;  // tail_sent_ when they went
+  };
+  std::deque<Staged> staged_;
+  size_t staged_again_ = 0;  // of these are still to be sent again
 
   // Expectations on their way from the threads to whoever drives. Only rise.
   std::array<Expectation, kQueued> queue_{};

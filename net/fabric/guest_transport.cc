@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <iterator>
 #include <mutex>
 
 #include "base/log.h"
@@ -24,17 +26,10 @@ namespace {
 // Descriptors that the child of a fork must close, so that the parent's end is seen by its gate.
 std::atomic<int> g_socket_in_child{-1};
 std::atomic<int> g_alive_in_child{-1};
+// Copied at a time before it is sent: stays in a core's cache.
+constexpr uint64_t kStagePieceBytes = 256 * 1024;
 // What must be still before the destructors of libraries run, with its connection said goodbye.
 std::atomic<GuestTransport*> g_at_exit{nullptr};
-
-// Reads a byte of each page: memory that is not there faults in the caller, as for any copy,
-// instead of failing somewhere in the network.
-void touch(std::span<const std::byte> memory) {
-  constexpr size_t kPage = 4096;
-  for (size_t i = 0; i < memory.size(); i += kPage)
-    (void)*static_cast<const volatile std::byte*>(&memory[i]);
-  (void)*static_cast<const volatile std::byte*>(&memory.back());
-}
 
 void close_in_child() {
   g_at_exit.store(nullptr, std::memory_order_relaxed);  // its thread is the parent's
@@ -47,19 +42,20 @@ void close_in_child() {
 }  // namespace
 
 GuestTransport::GuestTransport(Mapping memory, const protocol::ChannelSizes& sizes,
-                               std::unique_ptr<Link> link)
+                               Reconnect reconnect)
     : memory_(std::move(memory)),
       sizes_(sizes),
       view_(memory_.data(), sizes_),
-      link_(std::move(link)),
-      mover_(view_, link_.get()) {}
+      mover_(view_),
+      reconnect_(std::move(reconnect)) {}
 
 Result<std::unique_ptr<GuestTransport>> GuestTransport::start(Mapping memory,
                                                               const protocol::ChannelSizes& sizes,
-                                                              std::unique_ptr<Link> link,
-                                                              int socket_fd) {
+                                                              Connected first,
+                                                              Reconnect reconnect) {
   std::unique_ptr<GuestTransport> transport(
-      new GuestTransport(std::move(memory), sizes, std::move(link)));
+      new GuestTransport(std::move(memory), sizes, std::move(reconnect)));
+  VGPU_RETURN_IF_ERROR(transport->take(std::move(first)));
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Status::from_errno(errno, "socketpair");
@@ -67,7 +63,6 @@ Result<std::unique_ptr<GuestTransport>> GuestTransport::start(Mapping memory,
   transport->alive_.reset(ends[1]);
   transport->bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!transport->bell_.valid()) return Status::from_errno(errno, "eventfd");
-  g_socket_in_child.store(socket_fd, std::memory_order_relaxed);
   g_alive_in_child.store(ends[1], std::memory_order_relaxed);
   static const int registered =
       ::pthread_atfork(nullptr, nullptr, close_in_child) + std::atexit(stop_at_exit);
@@ -143,28 +138,67 @@ bool GuestTransport::drive() {
   return sent || came;
 }
 
+// By way of the mirror's own slab, which is what is sent again after a cut; a piece is on its way
+// while the next is copied.
 void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
   std::byte* const slab = view_.up_slab().data() + offset;
-  std::lock_guard one(staging_);
-  bool direct = from.data() != slab;
-  if (direct && !link_->reaches(from)) {
-    std::memcpy(slab, from.data(), from.size());
-    from = {slab, from.size()};
-    direct = false;
-  }
-  if (direct) touch(from);
-  uint64_t done = 0;
-  for (bool over = false; !over;) {
-    bool moved = false;
+  const bool direct = from.data() == slab;
+  uint64_t done = 0, there = direct ? from.size() : 0;
+  while (done < from.size() && !over_.load(std::memory_order_acquire)) {
+    if (done == there) {
+      const uint64_t bytes = std::min<uint64_t>(from.size() - there, kStagePieceBytes);
+      std::memcpy(slab + there, from.data() + there, bytes);
+      there += bytes;
+    }
+    bool moved = false, cut = false;
     {
       std::lock_guard lock(drive_);
       const uint64_t before = done;
-      if (done < from.size()) (void)mover_.stage(offset, from, direct, &done);
+      (void)mover_.stage(offset, there, &done);
       moved = mover_.poll() || done != before;
-      over = mover_.gone() || (done == from.size() && (!direct || mover_.staged()));
+      cut = mover_.gone();
     }
-    if (!moved && !over) ::sched_yield();
+    if (cut) {
+      const timespec pause{0, kCutPauseNs};
+      (void)::nanosleep(&pause, nullptr);
+    } else if (!moved) {
+      ::sched_yield();
+    }
   }
+}
+
+// The progress thread's, but for the first.
+Status GuestTransport::take(Connected connected) {
+  const std::lock_guard lock(drive_);
+  VGPU_RETURN_IF_ERROR(mover_.connect(connected.link.get(), connected.theirs));
+  link_ = std::move(connected.link);
+  g_socket_in_child.store(connected.socket_fd, std::memory_order_relaxed);
+  return ok_status();
+}
+
+// After the end of a connection: another one. What is left of the last goes first, so that nothing
+// of it can arrive any more. False: the session is over.
+bool GuestTransport::recover() {
+  std::unique_ptr<Link> last;
+  Positions mine{};
+  {
+    const std::lock_guard lock(drive_);
+    if (reconnect_ == nullptr || !mover_.error().ok()) return false;
+    if (!link_->intact()) return false;  // the program has closed it, and means it
+    g_socket_in_child.store(-1, std::memory_order_relaxed);
+    mover_.disconnect();
+    mine = mover_.positions();
+    last = std::move(link_);
+  }
+  last.reset();
+  Result<Connected> next = reconnect_(mine, stop_);
+  if (!next.ok()) {
+    VGPU_LOG_WARN("network: %s", next.status().text().c_str());
+    return false;
+  }
+  const Status taken = take(std::move(next).value());
+  if (!taken.ok()) VGPU_LOG_WARN("network: %s", taken.text().c_str());
+  return taken.ok();
 }
 
 bool GuestTransport::help(bool (*ready)(void*), void* argument) {
@@ -211,9 +245,11 @@ void GuestTransport::rest(bool park) {
   if (may_sleep) {
     pollfd entries[] = {{bell_.get(), POLLIN, 0},
                         {park ? -1 : link_->completion_fd(), POLLIN, 0},
-                        {park ? -1 : link_->event_fd(), POLLIN, 0}};
+                        {park ? -1 : link_->event_fd(), POLLIN, 0},
+                        {alive_.get(), POLLRDHUP, 0}};
     const timespec limit{static_cast<time_t>(ns / 1'000'000'000), ns % 1'000'000'000};
-    (void)::ppoll(entries, 3, ns < 0 ? nullptr : &limit, nullptr);
+    (void)::ppoll(entries, std::size(entries), ns < 0 ? nullptr : &limit, nullptr);
+    ended_ = entries[3].revents != 0;
     if ((entries[0].revents & POLLIN) != 0) {
       uint64_t count = 0;
       (void)!::read(bell_.get(), &count, sizeof(count));
@@ -232,7 +268,10 @@ void GuestTransport::progress() {
       moved = drive();
       gone = mover_.gone();
     }
-    if (gone) break;
+    if (gone || ended_) {
+      if (ended_ || !recover()) break;
+      continue;
+    }
     const int64_t now = protocol::now_ns();
     if (moved) last = now;
     const uint64_t seen = helped_.load(std::memory_order_relaxed);
@@ -246,8 +285,9 @@ void GuestTransport::progress() {
     }
   }
   std::lock_guard lock(drive_);
+  over_.store(true, std::memory_order_release);
   if (!mover_.error().ok()) VGPU_LOG_WARN("network: %s", mover_.error().text().c_str());
-  link_->shut_down();
+  if (link_ != nullptr) link_->shut_down();
   close_liveness();
 }
 

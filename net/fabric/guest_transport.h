@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "base/mapping.h"
@@ -18,15 +19,29 @@
 
 namespace vgpu::net {
 
+// A connection that was made, how far the gate has come, and what the child of a fork closes of it
+// (-1: nothing).
+struct Connected {
+  std::unique_ptr<Link> link;
+  Positions theirs;
+  int socket_fd = -1;
+};
+
+// Makes the next connection, once nothing is left of the one before, for a guest that has come so
+// far. Blocks, until *stop at the latest. Not ok(): there is none, the session is over.
+using Reconnect =
+    std::function<Result<Connected>(const Positions& mine, const std::atomic<bool>& stop)>;
+
 // Whoever drives holds drive_ and moves what there is: a thread that waits, for itself, or else the
 // progress thread, which sleeps on the completion queue's descriptor when nothing moves. While
 // threads help themselves it keeps away from that descriptor, so that no answer wakes two threads.
+// When the connection is cut, the progress thread makes another; whoever waits goes on waiting.
 class GuestTransport final : public protocol::Transport, public protocol::Mover {
  public:
-  // `link` is connected; `socket_fd` is closed in the child of a fork (-1: none).
+  // `reconnect` may be null: then a cut is the end.
   static Result<std::unique_ptr<GuestTransport>> start(Mapping memory,
                                                        const protocol::ChannelSizes& sizes,
-                                                       std::unique_ptr<Link> link, int socket_fd);
+                                                       Connected first, Reconnect reconnect);
   ~GuestTransport() override;
 
   std::span<std::byte> memory() const override { return memory_.bytes(); }
@@ -44,12 +59,14 @@ class GuestTransport final : public protocol::Transport, public protocol::Mover 
   void slept() override;
 
  private:
-  GuestTransport(Mapping memory, const protocol::ChannelSizes& sizes, std::unique_ptr<Link> link);
+  GuestTransport(Mapping memory, const protocol::ChannelSizes& sizes, Reconnect reconnect);
 
   static void* run(void* argument);
   static void stop_at_exit();
   void stop();
   void progress();
+  Status take(Connected connected);
+  bool recover();
   bool drive();
   void rest(bool park);
   void ring();
@@ -60,14 +77,16 @@ class GuestTransport final : public protocol::Transport, public protocol::Mover 
   protocol::ChannelView view_;
   std::unique_ptr<Link> link_;
   GuestMover mover_;
-  SpinMutex drive_;    // guards link_ and mover_ but for what they say is free
-  SpinMutex staging_;  // one copy at a time
-  UniqueFd liveness_;  // hangs up when the connection is over
+  SpinMutex drive_;  // guards link_ and mover_ but for what they say is free
+  Reconnect reconnect_;
+  UniqueFd liveness_;  // hangs up when the session is over
   UniqueFd alive_;     // its other end
   UniqueFd bell_;      // eventfd that wakes the progress thread
   pthread_t thread_{};
   bool started_ = false;
+  bool ended_ = false;  // the control plane has said so; the progress thread's
   std::atomic<bool> stop_{false};
+  std::atomic<bool> over_{false};      // there is no connection and will be none
   std::atomic<uint32_t> sleeping_{0};  // the progress thread sleeps until the bell rings
   std::atomic<uint32_t> helpers_{0};   // threads that drive for themselves
   std::atomic<uint32_t> sleepers_{0};  // threads that sleep until something comes

@@ -56,6 +56,9 @@ class Link {
   virtual int completion_fd() const = 0;
   virtual int event_fd() const = 0;
 
+  // The program has not closed what the link has open, so that it may be closed.
+  virtual bool intact() const { return true; }
+
   // Bytes of the peer's window.
   virtual uint64_t window_bytes() const = 0;
   // Says goodbye.

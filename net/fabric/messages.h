@@ -14,7 +14,8 @@
 #include "protocol/limits.h"
 #include "protocol/ring/layout.h"
 
-//   Window   each side, first: where the peer may write
+//   Window   each side, first: where the peer may write, and how far this side had come when the
+//            connection before this one ended (resume: decision 0070)
 //              the gate's window:  ring, then up-slab;  the guest's: down-slab
 //   Update   guest: what it has published. What the message tells of was written before it.
 //              UpdateHeader, Expectation[expectations], inline_bytes of the ring
@@ -37,13 +38,24 @@ struct MessageHeader {
   uint64_t acked;  // messages that this side has received
 };
 
+// What one side has received and applied since the session began. Zeros at first.
+struct Positions {
+  uint64_t tail;          // gate: of the ring, as published to the worker
+  uint64_t finished;      // gate: host calls that the worker was told of
+  uint64_t expectations;  // gate
+  uint64_t head;          // guest: of the ring
+  uint64_t posted;        // guest: host calls
+  uint64_t answers;       // guest
+};
+
 struct WindowMessage {
   MessageHeader header;
   uint32_t version;  // kNetVersion
-  uint32_t reserved;
+  uint32_t epoch;    // of the connection: 1, and more with each that follows it
   uint64_t address;  // what the peer adds its offsets to
   uint64_t key;
   uint64_t bytes;
+  Positions positions;
 };
 
 struct UpdateHeader {
@@ -94,7 +106,7 @@ struct ReplyEntry {
   uint32_t down_bytes;  // inline; 0 also when they were written into the window
 };
 
-static_assert(sizeof(MessageHeader) == 16 && sizeof(WindowMessage) == 48);
+static_assert(sizeof(MessageHeader) == 16 && sizeof(WindowMessage) == 96);
 static_assert(sizeof(UpdateHeader) == 40 && sizeof(Expectation) == 24);
 static_assert(sizeof(ReportHeader) == 88 && sizeof(PageWords) == 768 && sizeof(ReplyEntry) == 16);
 static_assert(sizeof(UpdateHeader) + protocol::kReplySlots * sizeof(Expectation) +

@@ -73,6 +73,18 @@ Status take_network(const fb::Network& table, NetworkUse* use) {
   return ok_status();
 }
 
+bool is_grace(uint32_t ms) { return ms >= kGraceMsMin && ms <= kGraceMsMax; }
+
+// Where a data connection is taken, and the secret for it.
+template <typename Table, typename Value>
+bool take_place(const Table& table, Value* value) {
+  if (size_of(table.address()) > kDataAddressBytesMax) return false;
+  if (table.address() != nullptr)
+    value->address.assign(table.address()->begin(), table.address()->end());
+  std::copy_n(table.secret()->bytes()->data(), value->secret.size(), value->secret.begin());
+  return true;
+}
+
 }  // namespace
 
 Result<Message> decode_hello(const fb::Hello& table) {
@@ -213,6 +225,19 @@ Result<Message> decode_info_reply(const fb::InfoReply& table) {
   return Message(std::move(info));
 }
 
+Result<Message> decode_net_resume(const fb::NetResume& table) {
+  if (table.epoch() < 2) return malformed("epoch");  // the first was for attaching
+  return Message(NetResume{table.session(), table.epoch()});
+}
+
+Result<Message> decode_net_resumed(const fb::NetResumed& table) {
+  NetResumed resumed;
+  resumed.session = table.session();
+  resumed.epoch = table.epoch();
+  if (!take_place(table, &resumed)) return malformed("data address");
+  return Message(std::move(resumed));
+}
+
 Result<Message> decode_net_attach(const fb::NetAttach& table) {
   NetAttach attach;
   Result<Message> hello = decode_hello(*table.hello());
@@ -220,6 +245,8 @@ Result<Message> decode_net_attach(const fb::NetAttach& table) {
   attach.hello = std::move(std::get<Hello>(*hello));
   if (!take_text(table.provider(), kNameBytesMax, &attach.provider)) return malformed("provider");
   attach.require_encryption = table.require_encryption();
+  attach.grace_ms = table.grace_ms();
+  if (attach.grace_ms != 0 && !is_grace(attach.grace_ms)) return malformed("grace");
   return Message(std::move(attach));
 }
 
@@ -231,12 +258,11 @@ Result<Message> decode_net_attached(const fb::NetAttached& table) {
   if (!take_text(table.provider(), kNameBytesMax, &attached.provider)) {
     return malformed("provider");
   }
-  if (size_of(table.address()) > kDataAddressBytesMax) return malformed("data address");
-  if (table.address() != nullptr)
-    attached.address.assign(table.address()->begin(), table.address()->end());
-  std::copy_n(table.secret()->bytes()->data(), attached.secret.size(), attached.secret.begin());
+  if (!take_place(table, &attached)) return malformed("data address");
   attached.beat_ms = table.beat_ms();
   if (attached.beat_ms < kBeatMsMin || attached.beat_ms > kBeatMsMax) return malformed("beat");
+  attached.grace_ms = table.grace_ms();
+  if (!is_grace(attached.grace_ms)) return malformed("grace");
   return Message(std::move(attached));
 }
 

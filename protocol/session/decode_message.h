@@ -16,6 +16,8 @@ Result<Message> decode_info_reply(const fb::InfoReply& table);
 Result<Message> decode_net_attach(const fb::NetAttach& table);
 Result<Message> decode_net_attached(const fb::NetAttached& table);
 Result<Message> decode_net_ended(const fb::NetEnded& table);
+Result<Message> decode_net_resume(const fb::NetResume& table);
+Result<Message> decode_net_resumed(const fb::NetResumed& table);
 Result<Message> decode_guests_reply(const fb::GuestsReply& table);
 Result<Message> decode_steer_request(const fb::SteerRequest& table);
 Result<Message> decode_steer_reply(const fb::SteerReply& table);

@@ -125,7 +125,8 @@ Encoded encode(Builder& to, const StopReply& stop) {
 Encoded encode(Builder& to, const NetAttach& attach) {
   const auto hello = encode_hello(to, attach.hello);
   const auto provider = text(to, attach.provider);
-  const auto table = fb::CreateNetAttach(to, hello, provider, attach.require_encryption);
+  const auto table =
+      fb::CreateNetAttach(to, hello, provider, attach.require_encryption, attach.grace_ms);
   return {fb::Body::NetAttach, table.Union()};
 }
 
@@ -134,7 +135,8 @@ Encoded encode(Builder& to, const NetAttached& attached) {
   const auto provider = text(to, attached.provider);
   const auto address = to.CreateVector(attached.address);
   const fb::Secret secret(flatbuffers::span<const uint8_t, 32>(attached.secret.data(), 32));
-  const auto table = fb::CreateNetAttached(to, reply, provider, address, &secret, attached.beat_ms);
+  const auto table = fb::CreateNetAttached(to, reply, provider, address, &secret, attached.beat_ms,
+                                           attached.grace_ms);
   return {fb::Body::NetAttached, table.Union()};
 }
 
@@ -144,6 +146,17 @@ Encoded encode(Builder& to, const NetBeat& beat) {
 
 Encoded encode(Builder& to, const NetDetach& detach) {
   return {fb::Body::NetDetach, fb::CreateNetDetach(to, detach.session).Union()};
+}
+
+Encoded encode(Builder& to, const NetResume& resume) {
+  return {fb::Body::NetResume, fb::CreateNetResume(to, resume.session, resume.epoch).Union()};
+}
+
+Encoded encode(Builder& to, const NetResumed& resumed) {
+  const auto address = to.CreateVector(resumed.address);
+  const fb::Secret secret(flatbuffers::span<const uint8_t, 32>(resumed.secret.data(), 32));
+  const auto table = fb::CreateNetResumed(to, resumed.session, resumed.epoch, address, &secret);
+  return {fb::Body::NetResumed, table.Union()};
 }
 
 Encoded encode(Builder& to, const NetEnded& ended) {

@@ -13,7 +13,7 @@ const char* message_name(const Message& message) {
   static constexpr const char* kNames[] = {
       "Hello",         "HelloReply",  "Refusal",      "InfoRequest", "InfoReply", "StopRequest",
       "StopReply",     "NetAttach",   "NetAttached",  "NetBeat",     "NetDetach", "NetEnded",
-      "GuestsRequest", "GuestsReply", "SteerRequest", "SteerReply"};
+      "GuestsRequest", "GuestsReply", "SteerRequest", "SteerReply",  "NetResume", "NetResumed"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
@@ -65,6 +65,10 @@ Result<Message> decode_message(std::span<const uint8_t> bytes) {
       return decode_steer_request(*message->body_as_SteerRequest());
     case fb::Body::SteerReply:
       return decode_steer_reply(*message->body_as_SteerReply());
+    case fb::Body::NetResume:
+      return decode_net_resume(*message->body_as_NetResume());
+    case fb::Body::NetResumed:
+      return decode_net_resumed(*message->body_as_NetResumed());
     case fb::Body::FiguresRequest:  // asked for by itself: figures.h
     case fb::Body::FiguresReply:
     case fb::Body::NONE:

@@ -181,6 +181,7 @@ struct NetAttach {
   Hello hello;
   std::string provider;             // of the data connection; empty: tcp
   bool require_encryption = false;  // the guest wants no data sent in the clear
+  uint32_t grace_ms = 0;            // of silence, that the guest wishes for; 0: the server's
 };
 
 struct NetAttached {
@@ -188,7 +189,8 @@ struct NetAttached {
   std::string provider;
   std::vector<uint8_t> address;  // in the provider's form; at most kDataAddressBytesMax
   Secret secret{};
-  uint32_t beat_ms = 0;  // the guest is to be heard this often
+  uint32_t beat_ms = 0;   // the guest is to be heard this often
+  uint32_t grace_ms = 0;  // how long either side may be silent, or without data connection
 };
 
 // Both ways: the guest asks, the answer repeats the number.
@@ -207,9 +209,23 @@ struct NetEnded {
   std::string text;
 };
 
-using Message = std::variant<Hello, HelloReply, Refusal, InfoRequest, InfoReply, StopRequest,
-                             StopReply, NetAttach, NetAttached, NetBeat, NetDetach, NetEnded,
-                             GuestsRequest, GuestsReply, SteerRequest, SteerReply>;
+// Another data connection for a session that has lost its own. Epochs only rise.
+struct NetResume {
+  uint64_t session = 0;
+  uint32_t epoch = 0;
+};
+
+struct NetResumed {
+  uint64_t session = 0;
+  uint32_t epoch = 0;
+  std::vector<uint8_t> address;  // at most kDataAddressBytesMax
+  Secret secret{};
+};
+
+using Message =
+    std::variant<Hello, HelloReply, Refusal, InfoRequest, InfoReply, StopRequest, StopReply,
+                 NetAttach, NetAttached, NetBeat, NetDetach, NetEnded, GuestsRequest, GuestsReply,
+                 SteerRequest, SteerReply, NetResume, NetResumed>;
 
 // What a message is called in logs.
 const char* message_name(const Message& message);

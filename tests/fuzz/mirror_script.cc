@@ -74,7 +74,8 @@ bool is_zero(std::span<const std::byte> bytes) {
 }
 
 uint64_t attack_gate(const protocol::ChannelView& view, ScriptLink* link) {
-  GateMover gate(view, link);
+  GateMover gate(view);
+  require(gate.connect(link, {}).ok());
   while (!link->messages.empty() && !gate.gone()) (void)gate.poll();
   (void)gate.report(1, true);
   const auto* semaphores = reinterpret_cast<const std::byte*>(view.semaphores());
@@ -87,7 +88,8 @@ uint64_t attack_gate(const protocol::ChannelView& view, ScriptLink* link) {
 }
 
 uint64_t attack_guest(const protocol::ChannelView& view, ScriptLink* link) {
-  GuestMover guest(view, link);
+  GuestMover guest(view);
+  require(guest.connect(link, {}).ok());
   guest.expect(kSlot, 0, kDownBytes);
   view.header()->tail.position.store(kTail);
   (void)guest.flush();

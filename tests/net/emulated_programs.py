@@ -5,9 +5,11 @@
 
 Runs each program (default: six of tests/apps) as a local guest, as a guest over loopback tcp, and
 over the same with an added round trip of 5, 20, 100 and 1000 us at 1, 10 and 100 Gb/s. A time is
-that of the whole process; shown is the median of the rounds, in which all settings take turns.
+that of the whole process; shown is the median of the rounds, in which all settings take turns, as a
+table and as bars.
 """
 import argparse
+import math
 import pathlib
 import statistics
 import sys
@@ -69,6 +71,17 @@ def table(medians):
     return "\n".join(lines) + "\n"
 
 
+def plot(medians, gigabits=10):
+    """Bars of the slowdown at one bandwidth, a letter of bar for each doubling beyond 1."""
+    lines = [f"slowdown against shm at {gigabits} Gb/s, one # for each quarter of a doubling"]
+    for program, row in medians.items():
+        for microseconds in ROUND_TRIPS_US:
+            times = row[f"{microseconds} us {gigabits} Gb/s"] / row["shm"]
+            bar = "#" * max(0, round(4 * math.log2(times)))
+            lines.append(f"{program:>12} {microseconds:>5} us {times:7.2f} {bar}")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -76,8 +89,9 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     arguments = parser.parse_args()
-    text = table(measure(arguments.build.resolve(), arguments.programs, arguments.rounds))
-    print(text, end="")
+    medians = measure(arguments.build.resolve(), arguments.programs, arguments.rounds)
+    text = table(medians)
+    print(text, plot(medians), sep="\n", end="")
     if arguments.markdown:
         arguments.markdown.write_text(text)
 

@@ -47,14 +47,15 @@ void send(Link* link, uint8_t number, LinkSink* sink) {
 }
 
 TEST(Emulated, SettingsAreReadAndFaultsAreSaid) {
-  const Result<Emulation> all = parse_emulation("rtt=100us,gbps=10,jitter=5us,seed=7");
+  const Result<Emulation> all = parse_emulation("rtt=100us,gbps=10,jitter=5us,cut=200,seed=7");
   ASSERT_TRUE(all.ok());
   EXPECT_EQ(all->round_trip_ns, 100'000);
   EXPECT_EQ(all->jitter_ns, 5'000);
   EXPECT_EQ(all->bits_per_s, 10e9);
   EXPECT_EQ(all->seed, 7u);
+  EXPECT_EQ(all->cut_after, 200u);
   EXPECT_TRUE(parse_emulation("").ok());
-  for (const char* wrong : {"rtt", "rtt=5", "rtt=-1us", "gbps=0", "gbps=x", "speed=1"})
+  for (const char* wrong : {"rtt", "rtt=5", "rtt=-1us", "gbps=0", "gbps=x", "cut=0", "speed=1"})
     EXPECT_FALSE(parse_emulation(wrong).ok()) << wrong;
 }
 
@@ -94,6 +95,23 @@ TEST(Emulated, BandwidthIsKeptAndSourcesMayBeUsedAgainAtOnce) {
   EXPECT_GE(monotonic_ns() - start, 10'000'000u);
   EXPECT_EQ(pair.peer_window[100], std::byte{7});
   EXPECT_EQ(pair.peer_window[10'099], std::byte{7});
+}
+
+TEST(Emulated, ACutLosesWhatIsHeldBackAndStays) {
+  uint64_t sent = 0, messages = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Pair pair({.round_trip_ns = 1'000'000'000, .seed = seed, .cut_after = 20});
+    const std::array<std::byte, 8> message{};
+    while (pair.link->send(message) == Sent::kDone) ++sent;
+    EXPECT_EQ(pair.link->send(message), Sent::kGone);
+    EXPECT_EQ(pair.link->poll(&pair.inbox), -1);
+    while (pair.peer.poll(&pair.peer_inbox) > 0) {
+    }
+    messages += pair.peer_inbox.numbers.size();
+  }
+  EXPECT_EQ(messages, 0u);
+  EXPECT_GT(sent, 50u * 10);
+  EXPECT_LT(sent, 50u * 30);
 }
 
 }  // namespace

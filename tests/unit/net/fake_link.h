@@ -31,6 +31,7 @@ class FakeLink final : public Link {
 
   Sent write(std::span<const std::byte> from, uint64_t offset, uint64_t token) override {
     if (gone_) return Sent::kGone;
+    if (alone_) return Sent::kDone;
     if (full()) return Sent::kFull;
     EXPECT_LE(from.size(), kWriteBytesMax);
     EXPECT_LE(offset + from.size(), peer_->window_.size());
@@ -40,6 +41,7 @@ class FakeLink final : public Link {
   bool reaches(std::span<const std::byte> /*memory*/) const override { return true; }
   Sent send(std::span<const std::byte> message) override {
     if (gone_) return Sent::kGone;
+    if (alone_) return Sent::kDone;
     if (full()) return Sent::kFull;
     peer_->coming_.push_back({{}, 0, 0, {message.begin(), message.end()}, true});
     ++messages_;
@@ -61,7 +63,7 @@ class FakeLink final : public Link {
         continue;
       }
       std::memcpy(window_.data() + next.offset, next.from.data(), next.from.size());
-      if (next.token != 0) peer_->finished_.push_back(next.token);
+      if (next.token != 0 && !alone_) peer_->finished_.push_back(next.token);
     }
     return happened;
   }
@@ -73,6 +75,20 @@ class FakeLink final : public Link {
 
   // The connection breaks, now.
   void cut() { gone_ = peer_->gone_ = true; }
+  // This end is gone. The peer does not notice: it sends into the void, and some of what was on its
+  // way still comes.
+  void vanish() {
+    gone_ = true;
+    if (alone_) return;
+    std::deque<Operation>& coming = peer_->coming_;
+    coming.resize(coming.empty() ? 0 : random_() % (coming.size() + 1));
+    for (Operation& each : coming) {
+      if (each.is_message) continue;
+      each.message.assign(each.from.begin(), each.from.end());  // it has left its memory
+      each.from = each.message;
+    }
+    peer_->alone_ = true;
+  }
   // A message as a hostile peer would send it.
   void slip_in(std::vector<std::byte> message) {
     coming_.push_back({{}, 0, 0, std::move(message), true});
@@ -113,6 +129,7 @@ class FakeLink final : public Link {
   uint64_t messages_ = 0;
   size_t receives_ = kReceivesPosted;
   bool gone_ = false;
+  bool alone_ = false;  // the peer has vanished
 };
 
 }  // namespace vgpu::net::testing

@@ -86,7 +86,8 @@ Bytes report(ReportHeader header, const std::vector<ReplyEntry>& replies = {}) {
 // Whether the gate goes on after this message.
 bool gate_takes(const std::vector<Bytes>& messages) {
   Ends ends;
-  GateMover gate(ends.view, &ends.own);
+  GateMover gate(ends.view);
+  EXPECT_TRUE(gate.connect(&ends.own, {}).ok());
   for (const Bytes& each : messages) ends.own.slip_in(each);
   for (int i = 0; i < 100; ++i) (void)gate.poll();
   EXPECT_EQ(gate.gone(), !gate.error().ok());
@@ -95,7 +96,8 @@ bool gate_takes(const std::vector<Bytes>& messages) {
 
 bool guest_takes(const std::vector<Bytes>& messages) {
   Ends ends;
-  GuestMover guest(ends.view, &ends.own);
+  GuestMover guest(ends.view);
+  EXPECT_TRUE(guest.connect(&ends.own, {}).ok());
   for (const Bytes& each : messages) ends.own.slip_in(each);
   for (int i = 0; i < 100; ++i) (void)guest.poll();
   EXPECT_EQ(guest.gone(), !guest.error().ok());
@@ -152,7 +154,8 @@ TEST(Hostile, ReportsThatTheGuestTakesAndThoseThatItDoesNot) {
 TEST(Hostile, AnswersAreAsLongAsWasAskedFor) {
   for (const uint32_t bytes : {16u, 17u}) {
     Ends ends;
-    GuestMover guest(ends.view, &ends.own);
+    GuestMover guest(ends.view);
+    EXPECT_TRUE(guest.connect(&ends.own, {}).ok());
     guest.expect(5, 1024, 16);
     ends.view.header()->tail.position.store(64);
     while (guest.pending()) (void)guest.flush();
@@ -167,7 +170,8 @@ TEST(Hostile, MutatedMessagesTouchNothingElse) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     std::mt19937_64 random(seed);
     Ends ends;
-    GateMover gate(ends.view, &ends.own);
+    GateMover gate(ends.view);
+    EXPECT_TRUE(gate.connect(&ends.own, {}).ok());
     std::memset(ends.view.down_slab().data(), 0x5a, kSizes.down_bytes);
     for (int i = 0; i < 6; ++i) {
       Bytes message =
@@ -193,7 +197,8 @@ TEST(Hostile, MutatedReportsTouchNothingElse) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     std::mt19937_64 random(seed);
     Ends ends;
-    GuestMover guest(ends.view, &ends.own);
+    GuestMover guest(ends.view);
+    EXPECT_TRUE(guest.connect(&ends.own, {}).ok());
     guest.expect(7, 0, 256);
     ends.view.header()->tail.position.store(64);
     while (guest.pending()) (void)guest.flush();

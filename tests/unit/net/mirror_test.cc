@@ -59,15 +59,16 @@ struct Memory {
 class World {
  public:
   explicit World(uint64_t seed)
-      : random_(seed),
-        guest_link_(seed * 2 + 1, guest_.view.down_slab()),
-        gate_link_(seed * 2 + 2, {gate_.view.ring(), kSizes.ring_bytes + kSizes.up_bytes}),
-        guest_mover_(guest_.view, &guest_link_),
-        gate_mover_(gate_.view, &gate_link_) {
-    testing::FakeLink::join(&guest_link_, &gate_link_);
+      : random_(seed), guest_mover_(guest_.view), gate_mover_(gate_.view) {
+    connect();
   }
 
+  // From now on a step in so many is a cut, from which both sides go on.
+  void cut_every(uint64_t steps) { cut_every_ = steps; }
+  uint64_t cuts() const { return cuts_; }
+
   void step() {
+    if (cut_every_ != 0 && random_() % cut_every_ == 0) cut_and_go_on();
     switch (random_() % 7) {
       case 0:
         produce();
@@ -92,8 +93,8 @@ class World {
         answer();
         break;
     }
-    EXPECT_LE(guest_link_.messages_coming(), kReceivesPosted);
-    EXPECT_LE(gate_link_.messages_coming(), kReceivesPosted);
+    EXPECT_LE(guest_link_->messages_coming(), kReceivesPosted);
+    EXPECT_LE(gate_link_->messages_coming(), kReceivesPosted);
   }
 
   // Everything that was begun comes to its end.
@@ -108,7 +109,7 @@ class World {
     return false;
   }
 
-  void cut() { guest_link_.cut(); }
+  void cut() { guest_link_->cut(); }
   bool over() const { return guest_mover_.gone() && gate_mover_.gone(); }
   const Status& guest_error() const { return guest_mover_.error(); }
   const Status& gate_error() const { return gate_mover_.error(); }
@@ -163,20 +164,56 @@ class World {
     if (up.ok()) up_.bind(up.ticket, sequence);
   }
 
-  // From the slab, or straight from other memory, which is spoilt as soon as that is allowed.
-  void stage(const Body& body) {
-    const std::span<std::byte> slab = guest_.view.up_slab().subspan(body.up_offset, body.up_bytes);
-    std::vector<std::byte> loose(body.up_bytes);
-    const bool direct = random_() % 2 == 0;
-    const std::span<std::byte> from = direct ? std::span<std::byte>(loose) : slab;
-    fill(from, body.number + 1);
-    uint64_t done = 0;
-    while (!guest_mover_.gone() && (done < from.size() || (direct && !guest_mover_.staged()))) {
-      (void)guest_mover_.stage(body.up_offset, from, direct, &done);
+  void connect() {
+    const Positions guest = guest_mover_.positions(), gate = gate_mover_.positions();
+    guest_link_ = std::make_unique<testing::FakeLink>(random_(), guest_.view.down_slab());
+    gate_link_ = std::make_unique<testing::FakeLink>(
+        random_(), std::span(gate_.view.ring(), kSizes.ring_bytes + kSizes.up_bytes));
+    testing::FakeLink::join(guest_link_.get(), gate_link_.get());
+    const Status up = guest_mover_.connect(guest_link_.get(), gate);
+    const Status down = gate_mover_.connect(gate_link_.get(), guest);
+    ASSERT_TRUE(up.ok() && down.ok()) << up.text() << down.text();
+  }
+
+  // One side's end vanishes; the other goes on for a while with what has come, and into the void,
+  // before its end goes too. Only then both say how far they are.
+  void cut_and_go_on() {
+    ++cuts_;
+    const bool guest_first = random_() % 2 == 0;
+    (guest_first ? guest_link_ : gate_link_)->vanish();
+    if (guest_first) {
+      guest_mover_.disconnect();
+    } else {
+      gate_mover_.disconnect();
+    }
+    for (uint64_t some = random_() % 20; some > 0; --some) {
+      (void)guest_mover_.flush();
       (void)guest_mover_.poll();
       (void)gate_mover_.poll();
+      (void)gate_mover_.report(now_ += 5'000, random_() % 2 == 0);
+      if (random_() % 2 == 0) consume();
+      if (random_() % 2 == 0) answer();
     }
-    std::fill(loose.begin(), loose.end(), std::byte{0xee});
+    guest_link_->vanish();
+    gate_link_->vanish();
+    guest_mover_.disconnect();
+    gate_mover_.disconnect();
+    if (random_() % 2 == 0) consume();
+    if (random_() % 2 == 0) answer();
+    connect();
+  }
+
+  // Into the slab, and from there, in pieces as a transport does it.
+  void stage(const Body& body) {
+    fill(guest_.view.up_slab().subspan(body.up_offset, body.up_bytes), body.number + 1);
+    uint64_t done = 0, there = 0;
+    while (done < body.up_bytes && !(cut_every_ == 0 && guest_mover_.gone())) {
+      if (done == there) there = std::min(body.up_bytes, there + 20'000);
+      (void)guest_mover_.stage(body.up_offset, there, &done);
+      (void)guest_mover_.poll();
+      (void)gate_mover_.poll();
+      if (cut_every_ != 0 && random_() % cut_every_ == 0) cut_and_go_on();
+    }
   }
 
   // Takes a reply slot, and perhaps room for results.
@@ -208,7 +245,7 @@ class World {
 
   std::mt19937_64 random_;
   Memory guest_{kSizes}, gate_{kSizes};
-  testing::FakeLink guest_link_, gate_link_;
+  std::unique_ptr<testing::FakeLink> guest_link_, gate_link_;
   GuestMover guest_mover_;
   GateMover gate_mover_;
   protocol::Producer producer_{guest_.view};
@@ -218,6 +255,7 @@ class World {
   protocol::HostCallWriter worker_calls_{gate_.view};
   protocol::Staging up_{kSizes.up_bytes}, down_{kSizes.down_bytes};
   bool producing_ = true, held_ = false;
+  uint64_t cut_every_ = 0, cuts_ = 0;
   int64_t now_ = 0;
   uint64_t produced_ = 0, consumed_ = 0, answered_ = 0, calls_posted_ = 0, calls_run_ = 0;
   std::deque<Waiting> waiting_;
@@ -283,6 +321,14 @@ class World {
   }
 
  public:
+  bool gate_refuses(const Positions& theirs) {
+    gate_mover_.disconnect();
+    return !gate_mover_.connect(gate_link_.get(), theirs).ok();
+  }
+  bool guest_refuses(const Positions& theirs) {
+    guest_mover_.disconnect();
+    return !guest_mover_.connect(guest_link_.get(), theirs).ok();
+  }
   void expect_same_words() const {
     const protocol::SemaphorePage& guest = *guest_.view.semaphores();
     const protocol::SemaphorePage& worker = *gate_.view.semaphores();
@@ -324,6 +370,51 @@ TEST(Mirror, ACutEndsBothSidesAndIsNobodysFault) {
     EXPECT_TRUE(world.gate_error().ok());
     if (::testing::Test::HasFailure()) return;
   }
+}
+
+// The state machine of resuming: whatever is on its way when a connection is cut, each record, each
+// answer and each host call arrives once and in order.
+TEST(Mirror, NothingIsLostOrDoubledByCuts) {
+  uint64_t cuts = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(seed);
+    world.cut_every(seed % 3 == 0 ? 15 : 100);
+    for (int i = 0; i < 10'000; ++i) {
+      world.step();
+      if (::testing::Test::HasFailure()) return;
+    }
+    world.cut_every(500);
+    ASSERT_TRUE(world.settle()) << world.guest_error().text() << world.gate_error().text();
+    world.expect_same_words();
+    EXPECT_GT(world.produced(), 300u);
+    EXPECT_GT(world.called(), 10u);
+    EXPECT_FALSE(world.over());
+    cuts += world.cuts();
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(cuts, 5000u);
+}
+
+// What a peer may say of itself when it resumes.
+TEST(Mirror, PositionsThatCannotBeAreRefused) {
+  const auto gate_refuses = [](const Positions& positions) {
+    World world(3);
+    for (int i = 0; i < 5000; ++i) world.step();
+    return world.gate_refuses(positions);
+  };
+  const auto guest_refuses = [](const Positions& positions) {
+    World world(3);
+    for (int i = 0; i < 5000; ++i) world.step();
+    return world.guest_refuses(positions);
+  };
+  constexpr uint64_t kFar = uint64_t{1} << 40;
+  EXPECT_TRUE(gate_refuses({0, 0, 0, kFar, 0, 0})) << "a head beyond what was reported";
+  EXPECT_TRUE(gate_refuses({0, 0, 0, 0, kFar, 0})) << "host calls that never were";
+  EXPECT_TRUE(gate_refuses({0, 0, 0, 0, 0, kFar})) << "answers that never were";
+  EXPECT_TRUE(gate_refuses({0, 0, 0, 0, 0, 0})) << "all answers are wanted again";
+  EXPECT_TRUE(guest_refuses({kFar, 0, 0, 0, 0, 0})) << "a tail that was not sent";
+  EXPECT_TRUE(guest_refuses({0, 0, 0, 0, 0, 0})) << "records behind the head are wanted again";
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ RawServer start_raw(const net::Provider& provider, const net::Secret& secret) {
         Result<Mapping> memory = Mapping::map_private(kRawWindowBytes);
         if (!memory.ok()) _exit(1);
         std::memset(memory->data(), 1, memory->size());
-        auto link = listener->accept(secret, {memory->bytes(), memory->bytes()}, kTimeoutMs, -1);
+        auto link = listener->accept({secret}, {memory->bytes(), memory->bytes()}, kTimeoutMs, -1);
         if (!link.ok()) _exit(1);
         RawEcho echo(link->get(), memory->bytes());
         while ((*link)->poll(&echo) >= 0) echo.step();
