@@ -385,12 +385,12 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Introduction& s
     VGPU_RETURN_IF_ERROR(link->open(info.get(), fabric_.get(), link->events_.get(), memory));
     const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
     if (result != 0) return failed("accept", result);
-    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), kConnectTimeoutMs, nullptr));
+    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), kReconnectTimeoutMs, nullptr));
     // Nobody else gets in; the fabric goes with the connection.
     endpoint_.reset();
     events_.reset();
     link->own_fabric_ = std::move(fabric_);
-    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, kConnectTimeoutMs));
+    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, kReconnectTimeoutMs));
     return link;
   }
 }

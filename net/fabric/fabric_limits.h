@@ -41,9 +41,9 @@ inline constexpr int64_t kReportAgeNs = 20'000;
 
 // --- connecting
 // ------------------------------------------------------------------------------------
-inline constexpr int kConnectTimeoutMs = 10'000;
-// After a cut: for one connection to be made, between two attempts, and while a copy waits.
-inline constexpr int kReconnectTimeoutMs = 5'000;
+// For a connection that is being made to be of use, as both sides see it after a cut, between two
+// attempts, and while a copy waits.
+inline constexpr int kReconnectTimeoutMs = 3'000;
 inline constexpr int kReconnectPauseMs = 50;
 inline constexpr int64_t kCutPauseNs = 200'000;
 // How long a path that says nothing is believed to be there, where the provider is one of sockets.
