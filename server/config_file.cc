@@ -143,10 +143,26 @@ void take_flag(const ConfigTable& root, const char* key, std::optional<bool>* fl
 
 ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   const ConfigTable root(table, "", report);
-  root.allow({"listen", "driver", "memory_default", "headroom", "log_level", "socket_mode",
-              "workers_ahead", "devices", "guest_devices", "worker_users", "metrics", "scheduler",
-              "token_file", "server_key", "authorized_keys", "require_encryption",
-              "tenants_reach_host_memory", "network_grace", "profile", "tenant"});
+  root.allow({"listen",
+              "driver",
+              "memory_default",
+              "headroom",
+              "log_level",
+              "socket_mode",
+              "workers_ahead",
+              "devices",
+              "guest_devices",
+              "worker_users",
+              "metrics",
+              "scheduler",
+              "token_file",
+              "server_key",
+              "authorized_keys",
+              "require_encryption",
+              "tenants_reach_host_memory",
+              "network_grace",
+              "profile",
+              "tenant"});
   ConfigFile file;
   root.take_text_or_texts("listen", &file.listen);
   root.take("driver", &file.driver);
