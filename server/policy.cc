@@ -245,6 +245,11 @@ std::optional<Share> Policy::share_of(const std::string& profile, const GuestAsk
   return share;
 }
 
+bool Policy::has_shares() const {
+  return std::any_of(profiles_.begin(), profiles_.end(),
+                     [](const auto& each) { return !(each.second.share == Share()); });
+}
+
 const Tenant* Policy::tenant(const std::string& name) const {
   const auto found = std::find_if(tenants_.begin(), tenants_.end(),
                                   [&](const Tenant& tenant) { return tenant.name == name; });

@@ -89,6 +89,8 @@ class Policy {
   const std::map<std::string, Profile>& profiles() const { return profiles_; }
   const std::vector<Tenant>& tenants() const { return tenants_; }
   const Tenant* tenant(const std::string& name) const;
+  // Whether some profile has another weight, cap or class than others have by themselves.
+  bool has_shares() const;
   // Whether it has tenants of its own.
   bool divides() const { return divides_; }
 

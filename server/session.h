@@ -158,7 +158,12 @@ class Session {
   bool submit(Stream* stream, const Record& record, Call call, const WorkOptions& options = {}) {
     return forgotten(record, issue(stream, record.op(), std::move(call), options));
   }
-  // Whether work is on its way to the driver that the driver does not have yet.
+  // Whether some stream has work that the driver has not got yet.
+  bool holds_work() {
+    free_idle_lanes();
+    return !busy_lanes_.empty();
+  }
+  // Whether this one has.
   bool waits_in_lane(const Stream& stream) const {
     return stream.lane != nullptr && !stream.lane->idle();
   }
@@ -324,8 +329,8 @@ class Session {
   // Whether the driver can have work of `stream` now; else *after is what it must wait for.
   bool route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
   void free_idle_lanes();
-  void defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,
-             std::vector<LanePoint> after);
+  LanePoint defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,
+                  std::vector<LanePoint> after);
 
   Config config_;
   protocol::WorkerChannel* channel_;
@@ -351,6 +356,8 @@ class Session {
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;
+  LanePoint
+      prompt_;  // of the last copy or fill that only waits for its turn; see issue_carefully()
   std::vector<Soon> soon_;
   std::vector<Stream*> slab_streams_;  // read up-slab bytes that are not yet retired
   uint64_t slab_bytes_ = 0;

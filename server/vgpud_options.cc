@@ -167,6 +167,8 @@ Status interpret_listen(const ConfigFile& words, DaemonOptions* options) {
 }
 
 Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
+  if (!words.scheduler.empty() && !parse_scheduler(words.scheduler, &options->scheduler))
+    return complain("scheduler", words.scheduler, "fair, fifo or round-robin");
   if (!words.driver.empty()) options->driver = words.driver;
   const bool named = options->driver == "auto" || options->driver == "nvidia" ||
                      options->driver == "soft" || options->driver.front() == '/';
@@ -177,8 +179,6 @@ Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
     if (*end != '\0' || options->socket_mode > 0777)
       return complain("socket_mode", words.socket_mode, "a mode like 0660");
   }
-  if (!words.scheduler.empty() && !parse_scheduler(words.scheduler, &options->scheduler))
-    return complain("scheduler", words.scheduler, "fair, fifo or round-robin");
   if (!words.log_level.empty()) options->log_level = words.log_level;
   Level level;
   if (!parse_level(options->log_level, &level))
@@ -262,10 +262,11 @@ void add_sharing(CLI::App* app, Raw* raw) {
                   "quarter)");
   app->add_option("--headroom", raw->words.headroom,
                   "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
-  app->add_option("--scheduler", raw->words.scheduler,
-                  "How guests share a device: fair (by weight, class and cap), or to compare with, "
-                  "fifo (first come, first served) or round-robin (a piece of work each) (default: "
-                  "fair)");
+  app->add_option(
+      "--scheduler", raw->words.scheduler,
+      "How guests share a device: fifo (first come, first served), fair (by weight, class "
+      "and cap; docs/sharing.md says what programs may notice) or round-robin (a piece "
+      "of work each, to compare with) (default: fifo)");
   app->add_flag_callback(
       "--tenants-reach-host-memory", [raw] { raw->words.tenants_reach_host_memory = true; },
       "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");

@@ -105,6 +105,18 @@ bool handle_PhysicalAccess(Session& session, const wire::PhysicalAccessArgs& arg
   CUmemAccessDesc access{};
   access.location = memory_properties(session.config().devices->at(args.device)->number()).location;
   access.flags = static_cast<CUmemAccess_flags>(args.flags);
+  // Work that has not been given to the driver yet was given under the earlier rights.
+  if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE && session.holds_work() &&
+      record.reply() != protocol::kNoReply) {
+    session.pool().post(
+        session.behind_all([&session, args, access, reply = record.reply()](CUresult) {
+          const CUresult result = session.end_at_home([&] {
+            return session.driver().cuMemSetAccess(args.address, args.bytes, &access, 1);
+          });
+          session.channel().replies().complete(reply, result);
+        }));
+    return true;
+  }
   const CUresult result = session.driver().cuMemSetAccess(args.address, args.bytes, &access, 1);
   if (result == CUDA_SUCCESS && access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     memory->add_global(args.address, args.bytes);

@@ -25,6 +25,7 @@ bool Session::route(Stream* stream, const WorkOptions& options, std::vector<Lane
       after->push_back(lane->end());
     }
   }
+  if (!prompt_.passed() && prompt_.lane != stream->lane) after->push_back(prompt_);
   if (!options.after.passed() && options.after.lane != stream->lane) {
     after->push_back(options.after);
   }
@@ -32,8 +33,8 @@ bool Session::route(Stream* stream, const WorkOptions& options, std::vector<Lane
   return !stream->flow.full() || stream->flow.reclaim(driver());
 }
 
-void Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
-                    const WorkOptions& options, std::vector<LanePoint> after) {
+LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
+                         const WorkOptions& options, std::vector<LanePoint> after) {
   if (stream->lane == nullptr) {
     Lane* lane = lanes_.take();
     lane->context = stream->context;
@@ -51,6 +52,7 @@ void Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
   command->after = std::move(after);
   const LanePoint place = lanes_.post(lane, std::move(command));
   if (options.place != nullptr) *options.place = place;
+  return place;
 }
 
 void Session::abandon_lane(Lane* lane) {

@@ -76,12 +76,18 @@ template <typename Call>
                                                     const WorkOptions& options) {
   std::vector<LanePoint> after;
   Admission::Ticket ticket;
-  if (route(stream, options, &after) &&
-      admission_.try_admit(stream->context->device, options.work, &ticket)) {
+  const bool routed = route(stream, options, &after);
+  if (routed && admission_.try_admit(stream->context->device, options.work, &ticket))
     return issue_now(stream, call, options, ticket);
+  const LanePoint place =
+      defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
+            options, std::move(after));
+  // Programs rely on it that a copy to the device or a fill, which needs no more than an idle
+  // engine, is past when another stream's work comes after it, and the guest's call has returned.
+  if (routed && options.work.cost_ns != kUnknownCost &&
+      options.work.engine != scheduler::Engine::kFromDevice) {
+    prompt_ = place;
   }
-  defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
-        options, std::move(after));
   return CUDA_SUCCESS;
 }
 

@@ -157,7 +157,8 @@ cap = 20
 launch_seconds = 1
 )";
     server_ = std::make_unique<ServerProcess>(
-        std::vector<std::string>{"--config", folder_ + "/vgpud.toml"}, SOFTGPU);
+        std::vector<std::string>{"--config", folder_ + "/vgpud.toml", "--scheduler", "fair"},
+        SOFTGPU);
   }
   ~TurnsOfWorkers() override { std::filesystem::remove_all(folder_); }
   void SetUp() override { server_->start(); }

@@ -28,7 +28,7 @@ def free_port():
 def server_with_metrics():
     """(address for guests, "127.0.0.1:PORT")"""
     target = f"127.0.0.1:{free_port()}"
-    with harness.server("soft", "--metrics", target) as address:
+    with harness.server("soft", "--metrics", target, "--scheduler", "fair") as address:
         yield address, target
 
 

@@ -105,7 +105,7 @@ def main():
         print(f"skipped: no Python packages in {sys.argv[2]} "
               "(tests/programs/fetch_packages.py takes them, and needs a network)")
         sys.exit(77)
-    with harness.server("soft") as address:
+    with harness.server("soft", "--scheduler", "fair") as address:
         check_alone(address)
         with guest(address, "blue", "256M", 100) as blue, \
                 guest(address, "red", "128M", 10, "idle") as red:

@@ -33,6 +33,7 @@ COUNTS_NOTHING = {
     "counted when it was made, by whoever made it; tests/lifecycle/sharing_test.cc has "
     "other processes' memory":
         """cuIpcOpenMemHandle_v2 cuIpcOpenEventHandle cuMemImportFromShareableHandle
+        cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
         cuMemRetainAllocationHandle cuImportExternalMemory cuExternalMemoryGetMappedBuffer
         cuMipmappedArrayGetLevel cuArrayGetPlane""",
     "code and its variables: the driver's own (docs/tenants.md)":
