@@ -56,6 +56,7 @@ class DevicesEndsTest : public DevicesTest {
 };
 
 TEST_F(DevicesEndsTest, HostMemoryGoesBehindItsKernels) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   there([&] {
     void* pinned = nullptr;
     CUdeviceptr managed = 0;
@@ -142,6 +143,7 @@ TEST_F(DevicesEndsTest, ResetsRenewVariablesOfTheirDevice) {
 }
 
 TEST_F(DevicesEndsTest, AFaultOfTheFirstDeviceIsItsOwn) {
+  SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   EXPECT_EQ(run_in_fresh_process("DevicesEndsChildTest.DISABLED_AFaultOfTheFirst"), 0);
 }
 
