@@ -51,6 +51,7 @@ std::vector<std::string> changed_for_good(const DaemonOptions& was, const Daemon
       {"metrics", was.metrics != is.metrics},
       {"server_key", was.server_key != is.server_key},
       {"authorized_keys", was.authorized_keys != is.authorized_keys},
+      {"network_grace", was.network_grace != is.network_grace},
       {"require_encryption", was.require_encryption != is.require_encryption},
       {"log_level", was.log_level != is.log_level}};
   std::vector<std::string> changed;
