@@ -3,6 +3,7 @@
 #include "server/admission.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -27,7 +28,8 @@ bool is_surprise(uint64_t cost, uint64_t ns) { return ns > 2 * cost + 50'000; }
 
 }  // namespace
 
-Admission::Admission(const DriverTable& driver, TurnLink* link) : link_(link) {
+Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns)
+    : link_(link), late_ns_(late_ns) {
   if (link == nullptr) return;
   const void* table = nullptr;
   if (driver.cuGetExportTable == nullptr ||
@@ -107,7 +109,12 @@ bool Admission::within_cap(Place* place, uint64_t cost) {
 }
 
 void Admission::wait(uint32_t device, const DeviceWork& work, Ticket* ticket) {
-  if (link_ == nullptr || work.cost_ns == 0) return;
+  if (work.cost_ns == 0) return;
+  if (late_ns_ != 0) {
+    const timespec rest = {0, static_cast<long>(std::min<uint64_t>(late_ns_, 999'999'999))};
+    (void)nanosleep(&rest, nullptr);
+  }
+  if (link_ == nullptr) return;
   if (pass(device, work, ticket)) return;
   const auto engine = static_cast<uint32_t>(work.engine);
   TurnSlot* const slot = link_->slot(device, engine);

@@ -61,13 +61,14 @@ class Admission {
   };
 
   // `link` null: nobody shares. `driver` meters work itself (the software GPU) or does not.
-  Admission(const DriverTable& driver, TurnLink* link);
+  // `late_ns` not 0: every piece waits for so long, as if for its turn; for tests.
+  Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns = 0);
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
   // False: it must wait for its turn.
   bool try_admit(uint32_t device, const DeviceWork& work, Ticket* ticket) {
-    if (link_ == nullptr || work.cost_ns == 0) return true;
+    if (link_ == nullptr || work.cost_ns == 0) return late_ns_ == 0 || work.cost_ns == 0;
     Place& place = places_[device][static_cast<uint32_t>(work.engine)];
     TurnSlot* const slot = link_->slot(device, static_cast<uint32_t>(work.engine));
     const uint64_t cost = cost_of(work);
@@ -178,6 +179,7 @@ class Admission {
   static_assert(protocol::kDevicesMax <= kNoted);
 
   TurnLink* const link_;
+  const uint64_t late_ns_;
   const SoftMeterTable* meter_ = nullptr;
   scheduler::Estimates estimates_{kFirstCost};
   std::array<std::array<Place, scheduler::kEngines>, protocol::kDevicesMax> places_;

@@ -68,7 +68,7 @@ bool handle_EventRecord(Session& session, const wire::EventRecordArgs& args, con
         return flags == 0 ? driver.cuEventRecord(event->handle, handle)
                           : driver.cuEventRecordWithFlags(event->handle, handle, flags);
       },
-      {.place = &place});
+      {.place = &place, .instant = true});
   event->recorded = place;
   stream->last_event = entry->event;
   stream->last_record = ++event->records;
@@ -118,7 +118,7 @@ CUresult record_behind_all(Session& session, EventEntry* entry) {
       [event = entry->event](const DriverTable& driver, CUstream handle, const std::byte*) {
         return driver.cuEventRecord(event->handle, handle);
       },
-      {.place = &place});
+      {.place = &place, .instant = true});
   event->recorded = place;
   ++event->records;
   return result;

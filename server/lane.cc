@@ -67,8 +67,15 @@ void Lanes::work() {
 
 void Lanes::run(Lane* lane, std::unique_lock<std::mutex>* lock) {
   while (!stopping_) {
-    std::unique_ptr<LaneCommand> command = next(lane);
-    if (command == nullptr) return;
+    if (lane->head_ == nullptr) {
+      lane->head_ = next(lane);
+      if (lane->head_ == nullptr) return;
+      lock->unlock();
+      lane->head_->prepare();
+      lock->lock();
+    }
+    if (!get_turn(lane, lock)) return;
+    std::unique_ptr<LaneCommand> command = std::move(lane->head_);
     const uint64_t bytes = command->bytes;
     lock->unlock();
     command->run();
@@ -82,6 +89,28 @@ void Lanes::run(Lane* lane, std::unique_lock<std::mutex>* lock) {
     room_.notify_one();
     passed(lane);
   }
+}
+
+// False: others of its line are before it, and whoever has had his turn sends the next one here.
+bool Lanes::get_turn(Lane* lane, std::unique_lock<std::mutex>* lock) {
+  const uint32_t number = lane->head_->line();
+  if (number == LaneCommand::kNoLine) return true;
+  std::deque<Lane*>& line = lines_[number];
+  if (!lane->is_first_) {
+    line.push_back(lane);
+    lane->is_first_ = line.size() == 1;
+    if (!lane->is_first_) return false;
+  }
+  lock->unlock();
+  lane->head_->wait_for_turn();
+  lock->lock();
+  line.pop_front();
+  lane->is_first_ = false;
+  if (!line.empty()) {
+    line.front()->is_first_ = true;
+    schedule(line.front());
+  }
+  return true;
 }
 
 // The lane's next command; null when there is none, or it waits for another lane.

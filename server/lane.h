@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -19,7 +20,8 @@ struct Context;
 class Lane;
 
 // Threads are made when a lane finds none idle, up to this many. A lane that waits for another lane
-// holds none, so only waiting for the device does; the next deep stream waits for one of them.
+// holds none, and of those that wait for a turn only one for each engine does; so what holds one is
+// waiting for the device. The next deep stream waits for one of them.
 inline constexpr unsigned kLaneThreadsMax = 64;
 // What one lane, and all together, may hold. A whole ring of commands fits into one lane; beyond
 // that the consumer waits, and with it all streams of this guest.
@@ -43,6 +45,13 @@ class LaneCommand {
   LaneCommand(const LaneCommand&) = delete;
   LaneCommand& operator=(const LaneCommand&) = delete;
   virtual ~LaneCommand() = default;
+
+  // One after the other, on threads of lanes, maybe on different ones: what its stream must wait
+  // for; its turn, which one command of a line waits for at a time; and the work itself.
+  static constexpr uint32_t kNoLine = UINT32_MAX;
+  virtual void prepare() {}
+  virtual uint32_t line() const { return kNoLine; }
+  virtual void wait_for_turn() {}
   virtual void run() = 0;
 
   std::vector<LanePoint> after;  // places in other lanes that must be passed first
@@ -82,7 +91,9 @@ class Lane {
   std::deque<std::unique_ptr<LaneCommand>> commands_;
   std::vector<Waiter> waiters_;
   uint64_t bytes_ = 0;
-  bool scheduled_ = false;  // a thread has it, it waits for one, or for another lane
+  std::unique_ptr<LaneCommand> head_;  // prepared, and waits for its turn
+  bool scheduled_ = false;  // a thread has it, it waits for one, for another lane, or in a line
+  bool is_first_ = false;   // in the line for a turn
   bool held_ = false;
 };
 
@@ -118,6 +129,7 @@ class Lanes {
  private:
   void work();
   void run(Lane* lane, std::unique_lock<std::mutex>* lock);
+  bool get_turn(Lane* lane, std::unique_lock<std::mutex>* lock);
   std::unique_ptr<LaneCommand> next(Lane* lane);
   void schedule(Lane* lane);
   void passed(Lane* lane);
@@ -131,6 +143,7 @@ class Lanes {
   std::deque<std::unique_ptr<Lane>> all_;
   std::vector<Lane*> free_;
   std::deque<Lane*> ready_;
+  std::map<uint32_t, std::deque<Lane*>> lines_;  // for turns; the first one waits for its turn
   std::vector<std::thread> threads_;
   unsigned idle_threads_ = 0;
   uint64_t bytes_ = 0;

@@ -41,6 +41,7 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   config.driver = driver;
   config.devices = devices;
   config.flow = FlowLimits(static_cast<uint32_t>(env_size("VGPU_DRIVER_QUEUE", kDriverQueueDepth)));
+  config.late_ns = 1000 * env_size("VGPU_DRIVER_LATE_US", 0);
   const bool shared = channel->transport().same_address_space();
   if (!shared) config.output = &process_output();
   config.host_range = reply.host_range;

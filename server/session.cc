@@ -60,7 +60,7 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
     : config_(config),
       channel_(channel),
       memory_(memory),
-      admission_(*config.driver, config.turns),
+      admission_(*config.driver, config.turns, config.late_ns),
       figures_(config.page),
       host_calls_(
           &channel->host_calls(),

@@ -61,6 +61,7 @@ struct WorkOptions {
   LanePoint* place = nullptr;            // out: where it is when it waits in a lane
   std::span<const std::byte> blob = {};  // handed to the call; copied when the work has to wait
   DeviceWork work = {};                  // what it takes of the device
+  bool instant = false;                  // no work, and waits for nothing but what is before it
 };
 
 // The consumer's thread calls everything but what says otherwise. Owns nothing of the driver's
@@ -81,6 +82,7 @@ class Session {
     protocol::GuestLimits limits;    // of what the guest may hold
     Output* output = nullptr;        // where the driver prints; null: in the guest's own process
     TurnLink* turns = nullptr;       // with whom it shares the devices; null: with nobody
+    uint64_t late_ns = 0;            // that every piece of work is held back, for tests
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory);
@@ -327,7 +329,9 @@ class Session {
     stream->context->dirty.push_back(stream);
   }
   // Whether the driver can have work of `stream` now; else *after is what it must wait for.
-  bool route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
+  // At once; in its lane, but behind nothing that takes time; in its lane, behind other work.
+  enum class Way : uint8_t { kNow, kSoon, kLater };
+  Way route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
   void free_idle_lanes();
   LanePoint defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,
                   std::vector<LanePoint> after);
@@ -356,8 +360,9 @@ class Session {
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;
-  LanePoint
-      prompt_;  // of the last copy or fill that only waits for its turn; see issue_carefully()
+  // Of the last copy or fill that only waits for its turn, and for others like it; see
+  // issue_carefully().
+  LanePoint prompt_;
   std::vector<Soon> soon_;
   std::vector<Stream*> slab_streams_;  // read up-slab bytes that are not yet retired
   uint64_t slab_bytes_ = 0;

@@ -17,8 +17,12 @@ void Session::free_idle_lanes() {
 
 // Lanes keep the order that the driver would keep: within the stream, between the legacy stream and
 // the blocking streams of its context, and behind an event that is still to be recorded.
-bool Session::route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after) {
+Session::Way Session::route(Stream* stream, const WorkOptions& options,
+                            std::vector<LanePoint>* after) {
   free_idle_lanes();
+  const auto is_prompt = [this](const LanePoint& point) {
+    return point.lane == prompt_.lane && point.ticket == prompt_.ticket;
+  };
   for (Lane* lane : busy_lanes_) {
     const bool ordered = stream->blocking && lane->blocking && (stream->legacy || lane->legacy);
     if (ordered && lane->context == stream->context && lane != stream->lane) {
@@ -29,8 +33,14 @@ bool Session::route(Stream* stream, const WorkOptions& options, std::vector<Lane
   if (!options.after.passed() && options.after.lane != stream->lane) {
     after->push_back(options.after);
   }
-  if (!after->empty() || options.may_block || waits_in_lane(*stream)) return false;
-  return !stream->flow.full() || stream->flow.reclaim(driver());
+  const bool in_lane = waits_in_lane(*stream);
+  if (!std::all_of(after->begin(), after->end(), is_prompt) ||
+      (in_lane && !is_prompt(stream->lane->end()))) {
+    return Way::kLater;
+  }
+  // While it waits in its lane, the lane's thread has the stream's account.
+  if (!in_lane && stream->flow.full() && !stream->flow.reclaim(driver())) return Way::kLater;
+  return after->empty() && !in_lane && !options.may_block ? Way::kNow : Way::kSoon;
 }
 
 LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
@@ -70,15 +80,27 @@ std::vector<LanePoint> Session::lane_ends(const Context* context) {
   return ends;
 }
 
+void StreamCommand::prepare() {
+  (void)session_->driver().cuCtxSetCurrent(stream_->context->handle);
+  stream_->flow.wait_for_room(session_->driver());
+}
+
+uint32_t StreamCommand::line() const {
+  return work_.cost_ns == 0
+             ? kNoLine
+             : stream_->context->device * scheduler::kEngines + static_cast<uint32_t>(work_.engine);
+}
+
+// On this thread: the consumer goes on, and what others ask of the stream is answered.
+void StreamCommand::wait_for_turn() {
+  session_->admission().wait(stream_->context->device, work_, &ticket_);
+}
+
 void StreamCommand::run() {
   const DriverTable& driver = session_->driver();
   (void)driver.cuCtxSetCurrent(stream_->context->handle);
-  stream_->flow.wait_for_room(driver);
-  // Its turn, on this thread: the consumer goes on, and what others ask of the stream is answered.
-  Admission::Ticket ticket;
-  session_->admission().wait(stream_->context->device, work_, &ticket);
   const CUresult result = session_->admission().carry_out(
-      ticket, [&] { return call(driver, stream_->handle, blob_.data()); });
+      ticket_, [&] { return call(driver, stream_->handle, blob_.data()); });
   if (result != CUDA_SUCCESS) session_->failed_call(op_, stream_->context, result);
   if (stream_->flow.count(weight_)) stream_->flow.checkpoint(driver, stream_->handle);
 }

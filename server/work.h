@@ -20,6 +20,9 @@ class StreamCommand : public LaneCommand {
         weight_(options.weight),
         work_(options.work),
         blob_(options.blob.begin(), options.blob.end()) {}
+  void prepare() final;
+  uint32_t line() const final;
+  void wait_for_turn() final;
   void run() final;
 
  protected:
@@ -31,6 +34,7 @@ class StreamCommand : public LaneCommand {
   const uint16_t op_;
   const uint32_t weight_;
   const DeviceWork work_;
+  Admission::Ticket ticket_;
   std::vector<std::byte> blob_;
 };
 
@@ -48,6 +52,15 @@ class StreamCall final : public StreamCommand {
   }
   Call call_;
 };
+
+// Programs rely on it that a copy to the device or a fill, which needs no more than an idle engine,
+// is past when another stream's work comes after it, and the guest's call has returned.
+inline bool is_prompt(const WorkOptions& options) {
+  const DeviceWork& work = options.work;
+  const bool moves = work.cost_ns != 0 && work.cost_ns != kUnknownCost &&
+                     work.engine != scheduler::Engine::kFromDevice;
+  return moves || options.instant;
+}
 
 template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
@@ -76,18 +89,13 @@ template <typename Call>
                                                     const WorkOptions& options) {
   std::vector<LanePoint> after;
   Admission::Ticket ticket;
-  const bool routed = route(stream, options, &after);
-  if (routed && admission_.try_admit(stream->context->device, options.work, &ticket))
+  const Way way = route(stream, options, &after);
+  if (way == Way::kNow && admission_.try_admit(stream->context->device, options.work, &ticket))
     return issue_now(stream, call, options, ticket);
   const LanePoint place =
       defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
             options, std::move(after));
-  // Programs rely on it that a copy to the device or a fill, which needs no more than an idle
-  // engine, is past when another stream's work comes after it, and the guest's call has returned.
-  if (routed && options.work.cost_ns != kUnknownCost &&
-      options.work.engine != scheduler::Engine::kFromDevice) {
-    prompt_ = place;
-  }
+  if (way != Way::kLater && is_prompt(options)) prompt_ = place;
   return CUDA_SUCCESS;
 }
 

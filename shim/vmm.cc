@@ -182,6 +182,22 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// Where rights go, work that was given under them ends first, so the worker's answer is waited for.
+static CUresult tell_access(Session& session, VirtualMemory* memory,
+                            const wire::PhysicalAccessArgs& args) {
+  const auto change = [&] {
+    memory->set_access(args.address, args.bytes, static_cast<CUmemAccess_flags>(args.flags),
+                       static_cast<int>(args.device));
+  };
+  if (args.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+    change();
+    return session.call(nullptr, Op::kPhysicalAccess, args);
+  }
+  const CUresult result = tell(session, Op::kPhysicalAccess, args);
+  if (result == CUDA_SUCCESS) change();
+  return result;
+}
+
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
   Session* session;
@@ -204,8 +220,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     args.bytes = bytes;
     args.flags = static_cast<uint32_t>(flags);
     args.device = static_cast<uint32_t>(device);
-    if (CUresult r = tell(*session, Op::kPhysicalAccess, args); r != CUDA_SUCCESS) return r;
-    memory.set_access(address, bytes, flags, device);
+    if (CUresult r = tell_access(*session, &memory, args); r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;
 }

@@ -223,5 +223,21 @@ TEST_F(StreamTest, OfNoGreenContext) {
   EXPECT_CU(cuStreamGetGreenCtx(stream, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
+// What programs rely on, whatever takes its turns: the call has returned, so the bytes are there.
+TEST_F(StreamTest, AStreamMadeAfterAnUploadSeesIt) {
+  constexpr size_t kWords = size_t{6} << 20;
+  constexpr uint32_t kLast = 1024;
+  const Words words(kWords);
+  for (uint32_t round = 1; round <= 8; ++round) {
+    words.write(std::vector<uint32_t>(kWords, round));
+    Stream stream;
+    EXPECT_EQ(launch("add", stream, words.at(kWords - kLast), kLast, 1000), CUDA_SUCCESS);
+    EXPECT_OK(cuStreamSynchronize(stream));
+    std::vector<uint32_t> last(kLast);
+    EXPECT_OK(cuMemcpyDtoH_v2(last.data(), words.at(kWords - kLast), 4 * kLast));
+    EXPECT_EQ(last, std::vector<uint32_t>(kLast, 1000 + round));
+  }
+}
+
 }  // namespace
 }  // namespace vgpu::conformance

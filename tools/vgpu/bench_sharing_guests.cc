@@ -162,7 +162,9 @@ void SharingBench::change() {
                                          std::to_string(seconds_)};
   const auto gains = start({bulk}), loses = start({bulk});
   protocol::GuestsReply guests;
-  pause_ms(static_cast<int>((at - monotonic_ns()) / 1'000'000), supervisor_);
+  const uint64_t now = monotonic_ns();
+  if (now >= at) return problem("the guests whose weights change took too long to start");
+  pause_ms(static_cast<int>((at - now) / 1'000'000), supervisor_);
   (void)query_guests(server_.address(), 0, &guests);
   protocol::SteerRequest request;
   request.action = protocol::SteerAction::kLimit;
@@ -170,12 +172,14 @@ void SharingBench::change() {
   for (const protocol::GuestState& guest : guests.guests) {
     if (guest.pid == gains->pid()) request.session = guest.session;
   }
+  if (request.session == 0) return problem("the guest whose weight changes is not there");
   protocol::SteerReply reply;
   const ServerAnswer answer = steer_server(server_.address(), request, &reply);
   const uint64_t changed = monotonic_ns();
   finish({gains.get(), loses.get()});
   if (answer.state != ServerState::kAnswers) return problem("a weight did not change");
   const Ends had = ends_of(gains.get(), "change"), others = ends_of(loses.get(), "change");
+  if (had.empty() || others.size() != had.size()) return;
   // From half to nine tenths: the change has been made where four windows together have passed the
   // middle of these.
   constexpr double kMiddle = 0.7;
@@ -294,11 +298,12 @@ void SharingBench::kill() {
     guests.push_back(start(holder));
     if (!await_lines(guests)) return problem("the guest that holds memory did not come");
     const auto granted = [&] {
-      return query_server(server_.address()).info.devices.at(0).granted_bytes;
+      const ServerAnswer answer = query_server(server_.address());
+      return answer.info.devices.empty() || answer.info.devices[0].granted_bytes != 0;
     };
     guests[0]->signal(SIGKILL);
     const uint64_t began = monotonic_ns();
-    while (granted() != 0 && monotonic_ns() - began < 10 * kSecondNs) continue;
+    while (granted() && monotonic_ns() - began < 10 * kSecondNs) continue;
     times.push_back(static_cast<double>(monotonic_ns() - began));
     finish({guests[0].get()});
   }

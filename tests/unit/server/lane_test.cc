@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <latch>
+#include <thread>
+
+#include "base/clock.h"
 
 namespace vgpu::server {
 namespace {
@@ -20,6 +24,21 @@ class Job : public LaneCommand {
   void run() override { work_(); }
 
  private:
+  std::function<void()> work_;
+};
+
+// Waits for its turn in line 3 until a gate is open.
+class Turn : public LaneCommand {
+ public:
+  Turn(std::latch* gate, std::function<void()> work) : gate_(gate), work_(std::move(work)) {}
+  void prepare() override { ++prepared; }
+  uint32_t line() const override { return 3; }
+  void wait_for_turn() override { gate_->wait(); }
+  void run() override { work_(); }
+  static inline std::atomic<int> prepared;
+
+ private:
+  std::latch* const gate_;
   std::function<void()> work_;
 };
 
@@ -77,6 +96,45 @@ TEST_F(LanesTest, WaitingForALaneTakesNoThread) {
   EXPECT_FALSE(ends.front().passed());
   open();
   for (const LanePoint& end : ends) lanes_.wait(end);
+}
+
+// With two threads: one waits for its turn, in the order in which they came, the other is free.
+TEST_F(LanesTest, ALineForTurnsTakesOneThread) {
+  Lanes lanes([](uint32_t, bool) {}, 2);
+  std::vector<LanePoint> ends;
+  for (int i = 0; i < 40; ++i) {
+    ends.push_back(lanes.post(lanes.take(), std::make_unique<Turn>(&gate_, [this, i] {
+                                std::lock_guard lock(mutex_);
+                                order_.push_back(i);
+                              })));
+  }
+  lanes.wait(lanes.post(lanes.take(), std::make_unique<Job>([] {})));
+  EXPECT_FALSE(ends.front().passed());
+  open();
+  for (const LanePoint& end : ends) lanes.wait(end);
+  ASSERT_EQ(order_.size(), 40u);
+}
+
+// A lane with much to do does not keep the turn.
+TEST_F(LanesTest, TurnsGoRound) {
+  Lane *first = lanes_.take(), *second = lanes_.take();
+  Turn::prepared = 0;
+  for (int i = 0; i < 100; ++i) {
+    for (Lane* lane : {first, second}) {
+      lanes_.post(lane, std::make_unique<Turn>(&gate_, [this, lane, first] {
+                    const uint64_t until = monotonic_ns() + 200'000;
+                    while (monotonic_ns() < until) continue;
+                    std::lock_guard lock(mutex_);
+                    order_.push_back(lane == first ? 1 : 2);
+                  }));
+    }
+  }
+  while (Turn::prepared < 2) std::this_thread::yield();
+  open();
+  lanes_.drain();
+  for (const int each : {1, 2})
+    EXPECT_LT(std::find(order_.begin(), order_.end(), each) - order_.begin(), 50);
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), 2), 100);
 }
 
 TEST_F(LanesTest, AChainThroughLanesKeepsItsOrder) {
