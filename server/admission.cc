@@ -23,21 +23,33 @@ uint64_t in_flight(const TurnSlot& slot) {
   return admitted > completed ? admitted - completed : 0;
 }
 
+// Null: the driver does not tell what work has taken.
+const SoftMeterTable* find_meter(const DriverTable& driver) {
+  const void* table = nullptr;
+  if (driver.cuGetExportTable == nullptr ||
+      driver.cuGetExportTable(&table, &kSoftMeterId) != CUDA_SUCCESS || table == nullptr) {
+    return nullptr;
+  }
+  const auto* meter = static_cast<const SoftMeterTable*>(table);
+  return meter->bytes < sizeof(SoftMeterTable) ? nullptr : meter;
+}
+
+bool takes_turns(const TurnLink* link, const SoftMeterTable* meter) {
+  if (link == nullptr) return false;
+  const TurnMode mode = link->board().mode.load(std::memory_order_relaxed);
+  return mode == TurnMode::kAlways || (mode == TurnMode::kWhereMeasured && meter != nullptr);
+}
+
 // Work that took far longer than was thought.
 bool is_surprise(uint64_t cost, uint64_t ns) { return ns > 2 * cost + 50'000; }
 
 }  // namespace
 
 Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns)
-    : link_(link), late_ns_(late_ns) {
-  if (link == nullptr) return;
-  const void* table = nullptr;
-  if (driver.cuGetExportTable == nullptr ||
-      driver.cuGetExportTable(&table, &kSoftMeterId) != CUDA_SUCCESS || table == nullptr) {
-    return;
-  }
-  const auto* meter = static_cast<const SoftMeterTable*>(table);
-  if (meter->bytes < sizeof(SoftMeterTable)) return;
+    : meter_(link == nullptr ? nullptr : find_meter(driver)),
+      link_(takes_turns(link, meter_) ? link : nullptr),
+      late_ns_(late_ns) {
+  if (meter_ == nullptr) return;
   SoftMeterHooks hooks;
   hooks.context = this;
   hooks.used = [](void* self, uint64_t note, uint64_t ns) {
@@ -46,8 +58,7 @@ Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns
   hooks.done = [](void* self, uint64_t kind, uint64_t note, uint64_t ns) {
     static_cast<Admission*>(self)->done(kind, note, ns);
   };
-  meter->start(&hooks);
-  meter_ = meter;
+  meter_->start(&hooks);
 }
 
 bool Admission::limit_kernels(uint64_t ms) {
@@ -106,6 +117,11 @@ bool Admission::within_cap(Place* place, uint64_t cost) {
   if (place->bucket.tokens() <= 0) return false;
   place->bucket.charge(static_cast<int64_t>(cost));
   return true;
+}
+
+void Admission::correct_cap(Place* place, uint64_t cost, uint64_t ns) {
+  std::lock_guard lock(place->mutex);
+  place->bucket.charge(static_cast<int64_t>(ns) - static_cast<int64_t>(cost));
 }
 
 void Admission::wait(uint32_t device, const DeviceWork& work, Ticket* ticket) {
@@ -226,6 +242,10 @@ void Admission::done(uint64_t kind, uint64_t note, uint64_t ns) {
     slot->measured.fetch_add(cost, std::memory_order_relaxed);  // for turns; no figure for people
   } else if (ns != 0) {
     learn(&places_[device][engine], kind, cost, ns);
+    if (unattended() &&
+        link_->board().cap_permille.load(std::memory_order_relaxed) < scheduler::kPermille) {
+      correct_cap(&places_[device][engine], cost, std::min(ns, kCostMax));
+    }
   }
   const uint64_t completed = slot->completed.fetch_add(cost, std::memory_order_seq_cst) + cost;
   const uint64_t admitted = slot->admitted.load(std::memory_order_seq_cst);

@@ -158,6 +158,7 @@ class Admission {
     ticket->note = cost << 16 | static_cast<uint64_t>(work.engine) << 8 | device | kNoted;
   }
   bool within_cap(Place* place, uint64_t cost);
+  void correct_cap(Place* place, uint64_t cost, uint64_t ns);
   bool pass(uint32_t device, const DeviceWork& work, Ticket* ticket);
   // Nobody gives turns: there is no vgpud, or it has not moved for a while.
   bool unattended() const {
@@ -178,9 +179,9 @@ class Admission {
   static constexpr uint64_t kNoted = 0x80;                // so that no note is 0
   static_assert(protocol::kDevicesMax <= kNoted);
 
+  const SoftMeterTable* const meter_;
   TurnLink* const link_;
   const uint64_t late_ns_;
-  const SoftMeterTable* meter_ = nullptr;
   scheduler::Estimates estimates_{kFirstCost};
   std::array<std::array<Place, scheduler::kEngines>, protocol::kDevicesMax> places_;
   std::atomic<bool> ended_{false};

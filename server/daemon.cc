@@ -85,8 +85,6 @@ int Daemon::run() {
   log(Level::kInfo, "listening on unix:%s", options_.listen_path.c_str());
   if (geteuid() == 0 && !options_.worker_users.any())
     log(Level::kWarn, "workers run as root: see --worker-users");
-  if (options_.scheduler != SchedulerKind::kFair && options_.policy.has_shares())
-    log(Level::kWarn, "weights, caps and classes of profiles count under --scheduler fair only");
   for (const std::string& address : options_.networks) {
     gates_.push_back(std::make_unique<Gate>());
     gates_.back()->address = address;

@@ -63,7 +63,7 @@ struct DaemonOptions {
   Policy policy;              // profiles and tenants
   // Command line and file once more, for SIGHUP.
   std::function<Result<DaemonOptions>()> read_again;
-  SchedulerKind scheduler = SchedulerKind::kFair;
+  SchedulerKind scheduler = SchedulerKind::kAuto;
 };
 
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in

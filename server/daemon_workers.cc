@@ -135,6 +135,10 @@ void Daemon::learn_devices(const WorkerReady& ready) {
                                             : 0;
   log(Level::kInfo, "driver: %s (%s), because: %s", driver_kind_name(kind),
       get_text(ready.driver_path).c_str(), get_text(ready.why).c_str());
+  const bool fair = options_.scheduler == SchedulerKind::kFair ||
+                    (options_.scheduler == SchedulerKind::kAuto && kind == DriverKind::kSoft);
+  if (!fair && options_.policy.has_shares())
+    log(Level::kWarn, "weights, caps and classes of profiles count under --scheduler fair only");
   for (uint32_t i = 0; i < ready_.device_count; ++i) {
     const ServedDevice& device = ready_.devices[i];
     DeviceIdentity& identity = identities_.emplace_back();

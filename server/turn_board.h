@@ -33,6 +33,9 @@ struct TurnGrant {
   std::atomic<uint32_t> throttled;  // 1: what waits is held back by the cap
 };
 
+// Whether a worker that begins to serve takes turns at all, for its life.
+enum class TurnMode : uint32_t { kAlways, kNever, kWhereMeasured };  // the driver tells device time
+
 // One for each session and vgpud that it has had: nobody finds his way into another's, and no place
 // is used twice.
 struct TurnBoard {
@@ -40,7 +43,7 @@ struct TurnBoard {
   std::atomic<uint64_t> beat;    // changes with every round
   // The share as it is now: what a worker tells the next vgpud, and its cap while there is none.
   std::atomic<uint32_t> weight, priority, cap_permille;
-  std::atomic<uint32_t> off;  // 1: there are no turns, as long as this vgpud lives
+  std::atomic<TurnMode> mode;
   alignas(64) TurnGrant grants[protocol::kDevicesMax][scheduler::kEngines];
 };
 

@@ -59,6 +59,12 @@ scheduler::TurnReport read_report(const TurnSlot& slot) {
   return report;
 }
 
+TurnMode mode_of(SchedulerKind kind) {
+  return kind == SchedulerKind::kFifo   ? TurnMode::kNever
+         : kind == SchedulerKind::kAuto ? TurnMode::kWhereMeasured
+                                        : TurnMode::kAlways;
+}
+
 // Waits for bells and kicks, at most so long; kNever: as long as it takes. Linux before 5.11 knows
 // milliseconds only.
 int wait_for_bells(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
@@ -75,7 +81,9 @@ int wait_for_bells(int epoll, epoll_event* events, int count, uint64_t wait_ns) 
 }  // namespace
 
 bool parse_scheduler(const std::string& text, SchedulerKind* kind) {
-  if (text == "fair") {
+  if (text == "auto") {
+    *kind = SchedulerKind::kAuto;
+  } else if (text == "fair") {
     *kind = SchedulerKind::kFair;
   } else if (text == "fifo") {
     *kind = SchedulerKind::kFifo;
@@ -166,7 +174,7 @@ Result<TurnKeeper::Papers> TurnKeeper::add(uint64_t client, WorkerPage* page,
   member.board = std::move(board->mapping);
   member.bell = std::move(bell);
   member.shown()->client.store(client, std::memory_order_relaxed);
-  member.shown()->off.store(kind_ == SchedulerKind::kFifo ? 1 : 0, std::memory_order_relaxed);
+  member.shown()->mode.store(mode_of(kind_), std::memory_order_relaxed);
   for (uint32_t i = 0; i < member.grants.count; ++i) {
     for (uint32_t engine = 0; engine < scheduler::kEngines; ++engine) {
       TurnGrant& shown = member.shown()->grants[i][engine];

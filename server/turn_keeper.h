@@ -19,8 +19,9 @@
 
 namespace vgpu::server {
 
-enum class SchedulerKind : uint8_t { kFair, kFifo, kRoundRobin };
-// fair, fifo, round-robin. False: none of these.
+// kAuto: kFair where the driver tells what work has taken, and kFifo elsewhere.
+enum class SchedulerKind : uint8_t { kAuto, kFair, kFifo, kRoundRobin };
+// auto, fair, fifo, round-robin. False: none of these.
 bool parse_scheduler(const std::string& text, SchedulerKind* kind);
 
 // Shares that are possible: weights and caps from 1, a class that there is.

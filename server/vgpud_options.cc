@@ -168,7 +168,7 @@ Status interpret_listen(const ConfigFile& words, DaemonOptions* options) {
 
 Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
   if (!words.scheduler.empty() && !parse_scheduler(words.scheduler, &options->scheduler))
-    return complain("scheduler", words.scheduler, "fair, fifo or round-robin");
+    return complain("scheduler", words.scheduler, "auto, fair, fifo or round-robin");
   if (!words.driver.empty()) options->driver = words.driver;
   const bool named = options->driver == "auto" || options->driver == "nvidia" ||
                      options->driver == "soft" || options->driver.front() == '/';
@@ -264,9 +264,9 @@ void add_sharing(CLI::App* app, Raw* raw) {
                   "Device memory that is never granted (default: 1G with NVIDIA's driver, else 0)");
   app->add_option(
       "--scheduler", raw->words.scheduler,
-      "How guests share a device: fifo (first come, first served), fair (by weight, class "
-      "and cap; docs/sharing.md says what programs may notice) or round-robin (a piece "
-      "of work each, to compare with) (default: fifo)");
+      "How guests share a device: fair (by weight, class and cap), fifo (first come, first "
+      "served), round-robin (a piece of work each, to compare with) or auto (fair where the "
+      "driver tells device time, as the software GPU does, else fifo) (default: auto)");
   app->add_flag_callback(
       "--tenants-reach-host-memory", [raw] { raw->words.tenants_reach_host_memory = true; },
       "Serve several tenants even where kernels reach all of their worker's memory (HMM, ATS)");

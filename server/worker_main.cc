@@ -264,7 +264,8 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   serving.peers = &peers;
   serving.shares = &peers.shares();
   serving.steering = &steering;
-  if (turns.board().off.load(std::memory_order_relaxed) == 0) serving.turns = &turns;
+  if (turns.board().mode.load(std::memory_order_relaxed) != TurnMode::kNever)
+    serving.turns = &turns;
   _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(), serving)));
 }
 

@@ -24,7 +24,8 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kModule = SlotId::make(4, 1, 0);
 constexpr uint64_t kUpload = SlotId::make(8, 1, 0);
-constexpr uint32_t kLoops = 60'000;  // some hundred microseconds
+constexpr uint32_t kLoops = 15'000;  // with all blocks some hundred microseconds of the device
+constexpr uint32_t kBlocks = 16;     // so many that all SMs have some
 // Kernels that a guest gives before it waits for all of them: nearly always it wants more. (Who
 // waits for every few kernels is not always there to ask, on a machine that is busy with other
 // things.)
@@ -84,7 +85,7 @@ class Worker {
     args.module = kModule;
     args.stream = stream;
     for (int i = 0; i < 3; ++i) args.grid[i] = args.block[i] = 1;
-    args.grid[0] = 4;
+    args.grid[0] = kBlocks;
     const uint64_t parameters[] = {memory_ + offset, loops};
     args.param_bytes = sizeof(parameters);
     guest_->post(Op::kLaunch, args,
