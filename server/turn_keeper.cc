@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/time_slice.h"
 #include "scheduler/fair_share.h"
 #include "scheduler/fifo.h"
 #include "scheduler/round_robin.h"
@@ -289,6 +290,7 @@ uint64_t TurnKeeper::round() {
 }
 
 void TurnKeeper::loop() {
+  use_short_time_slices();
   uint64_t next = scheduler::kNever, last = 0;
   for (;;) {
     const uint64_t now = monotonic_ns();

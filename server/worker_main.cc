@@ -14,6 +14,7 @@
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/mapping.h"
+#include "base/time_slice.h"
 #include "protocol/session/handshake.h"
 #include "server/device_facts.h"
 #include "server/driver_choice.h"
@@ -283,6 +284,7 @@ int run(int argc, char** argv) {
   fcntl(options.control, F_SETFD, FD_CLOEXEC);
   fcntl(options.door, F_SETFD, FD_CLOEXEC);
   signal(SIGPIPE, SIG_IGN);
+  use_short_time_slices();  // what its guest and vgpud wait for comes before kernels' blocks
   Level level = Level::kInfo;
   parse_level(options.log_level, &level);
   // What is written to standard output and error from here on is the guest's: kernels print there.

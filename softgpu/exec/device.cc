@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/time_slice.h"
 #include "softgpu/exec/engine_thread.h"
 
 namespace vgpu::softgpu {
@@ -57,7 +58,12 @@ bool Device::ensure_sms() {
       std::snprintf(name, sizeof(name), "vgpu-sm%u", id);
       Sm* const sm = sms_.back().get();
       if (!start_engine_thread(
-              name, [sm] { sm->loop(); }, kSmStackBytes))
+              name,
+              [sm] {
+                use_usual_time_slices();
+                sm->loop();
+              },
+              kSmStackBytes))
         break;
       sms_running_ = true;  // one is enough to make progress
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/exec/serial_engine.h"
 
+#include "base/time_slice.h"
 #include "softgpu/exec/engine_thread.h"
 #include "softgpu/exec/grid_management.h"
 
@@ -15,6 +16,7 @@ void SerialEngine::add(Command* command) {
 }
 
 void SerialEngine::loop() {
+  use_usual_time_slices();
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     added_.wait(lock, [this] { return !commands_.empty(); });

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "base/time_slice.h"
 #include "softgpu/exec/engine_thread.h"
 #include "softgpu/jit/engine.h"
 
@@ -43,7 +44,12 @@ void CompileQueue::add(Job job) {
   const int wanted = working_ + static_cast<int>(jobs_.size());
   if (threads_ < Engine::kAtOnceMax && threads_ < wanted) {
     if (start_engine_thread(
-            "vgpu-jit", [this] { loop(); }, kStackBytes))
+            "vgpu-jit",
+            [this] {
+              use_usual_time_slices();
+              loop();
+            },
+            kStackBytes))
       ++threads_;
   }
   if (threads_ == 0) {
