@@ -8,7 +8,7 @@
 namespace vgpu::server {
 namespace {
 
-constexpr uint32_t kRankMax = 5;
+constexpr uint32_t kRankMax = 5, kPixelRankMin = 3;
 
 // The half of the map that was asked for: all of it is larger than an answer.
 template <typename Answer>
@@ -38,6 +38,23 @@ bool handle_TensorMapTiled(Session& session, const wire::TensorMapTiledArgs& arg
              static_cast<CUtensorMapL2promotion>(args.promotion),
              static_cast<CUtensorMapFloatOOBfill>(args.fill));
   return answer<wire::TensorMapTiledReply>(session, record, result, map, args.half);
+}
+
+bool handle_TensorMapPixels(Session& session, const wire::TensorMapPixelsArgs& args,
+                            const Record& record) {
+  if (args.rank < kPixelRankMin || args.rank > kRankMax || args.half > 1)
+    return session.malformed(record, "tensor's rank");
+  const auto encode = session.driver().cuTensorMapEncodeIm2col;
+  if (encode == nullptr) return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  CUtensorMap map = {};
+  const CUresult result = encode(&map, static_cast<CUtensorMapDataType>(args.type), args.rank,
+                                 reinterpret_cast<void*>(args.address), args.sizes, args.strides,
+                                 args.lower, args.upper, args.channels, args.pixels, args.steps,
+                                 static_cast<CUtensorMapInterleave>(args.interleave),
+                                 static_cast<CUtensorMapSwizzle>(args.swizzle),
+                                 static_cast<CUtensorMapL2promotion>(args.promotion),
+                                 static_cast<CUtensorMapFloatOOBfill>(args.fill));
+  return answer<wire::TensorMapPixelsReply>(session, record, result, map, args.half);
 }
 
 bool handle_TensorMapMove(Session& session, const wire::TensorMapMoveArgs& args,

@@ -14,7 +14,7 @@ using shim::Session;
 
 namespace {
 
-constexpr uint32_t kRankMax = 5;
+constexpr uint32_t kRankMax = 5, kPixelRankMin = 3;
 constexpr uintptr_t kMapAlignment = 64;
 
 bool writable(const CUtensorMap* map) {
@@ -63,6 +63,38 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuui
     if (d > 0) args.strides[d - 1] = strides[d - 1];
   }
   return ask_for_map<wire::TensorMapTiledReply>(*session, Op::kTensorMapTiled, args, out);
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
+                                 void* address, const cuuint64_t* sizes, const cuuint64_t* strides,
+                                 const int* lower, const int* upper, cuuint32_t channels,
+                                 cuuint32_t pixels, const cuuint32_t* steps,
+                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  Session* session;
+  if (CUresult r = shim::enter(&session); r != CUDA_SUCCESS) return r;
+  if (!writable(out) || rank < kPixelRankMin || rank > kRankMax || sizes == nullptr ||
+      strides == nullptr || lower == nullptr || upper == nullptr || steps == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  wire::TensorMapPixelsArgs args;
+  args.address = reinterpret_cast<uint64_t>(address);
+  args.channels = channels;
+  args.pixels = pixels;
+  args.type = static_cast<uint32_t>(type);
+  args.rank = rank;
+  args.interleave = static_cast<uint32_t>(interleave);
+  args.swizzle = static_cast<uint32_t>(swizzle);
+  args.promotion = static_cast<uint32_t>(promotion);
+  args.fill = static_cast<uint32_t>(fill);
+  for (uint32_t d = 0; d < rank; ++d) {
+    args.sizes[d] = sizes[d];
+    args.steps[d] = steps[d];
+    if (d > 0) args.strides[d - 1] = strides[d - 1];
+    if (d + 2 >= rank) continue;
+    args.lower[d] = lower[d];
+    args.upper[d] = upper[d];
+  }
+  return ask_for_map<wire::TensorMapPixelsReply>(*session, Op::kTensorMapPixels, args, out);
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {

@@ -18,4 +18,7 @@ enum class MbarrierOp : uint32_t {
   kPending,     // value: a state; the arrivals that it waits for
 };
 
+// Tells the mbarrier at an address of the guest's of bytes that were copied.
+void complete_bytes(uint64_t mbarrier, uint64_t bytes);
+
 }  // namespace vgpu::softgpu

@@ -43,25 +43,6 @@ void Emitter::async_copy(const Instruction& in) {
                spill(wanted)});
 }
 
-// cp.async.bulk.dst.src.… [dst], [src], size[, [mbarrier]][, policy], and groups of them
-void Emitter::bulk_copy(const Instruction& in) {
-  if (in.has("commit_group") || in.has("wait_group") || in.has("prefetch")) return;
-  if (in.has("reduce") || in.operands.size() < 3) return unsupported(in);
-  std::vector<bool> shared;  // destination, source
-  for (const std::string& m : in.modifiers) {
-    if (m == "global") shared.push_back(false);
-    if (m.rfind("shared", 0) == 0) shared.push_back(true);
-  }
-  if (shared.size() < 2 || in.has("cp_mask")) return unsupported(in);
-  Value* size = get(in.operands[2], {'b', 32});
-  Value *to = place_in(in.operands[0], shared[0]), *from = place_in(in.operands[1], shared[1]);
-  if (in.has("multicast::cluster")) return multicast(in, to, from, size);
-  call_helper("sg_copy_bulk", b_.getVoidTy(), {to, from, mask_, spill(size)});
-  if (!in.has("mbarrier::complete_tx::bytes")) return;
-  if (in.operands.size() < 4) return unsupported(in);
-  mbarrier_call(static_cast<uint32_t>(MbarrierOp::kComplete), place_in(in.operands[3], true), size);
-}
-
 Emitter::Value* Emitter::mbarrier_call(uint32_t op, Value* addresses, Value* value) {
   auto* out = stack_slot(vector_of(int_type(64)));
   call_helper("sg_mbarrier", b_.getVoidTy(),

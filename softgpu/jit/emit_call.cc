@@ -105,7 +105,9 @@ void Emitter::call(const Instruction& in) {
 
 const std::map<std::string, Emitter::Handler>& Emitter::handlers() {
   static const std::map<std::string, Handler> kHandlers = {
-#include "softgpu/jit/opcodes.inc"
+#define VGPU_OPCODE(name, handler) {#name, &Emitter::handler},
+#include "softgpu/ptx/opcodes.inc"
+#undef VGPU_OPCODE
   };
   return kHandlers;
 }

@@ -19,7 +19,7 @@ Emitter::Emitter(const Kernel& kernel, const Variant& variant, const SymbolResol
 void Emitter::unsupported(const Instruction& in, const std::string& why) {
   std::string text = in.opcode;
   for (const std::string& m : in.modifiers) text += "." + m;
-  refuse({in.line, 1, "'" + text + "' is not supported" + (why.empty() ? "" : ": " + why)});
+  refuse({in.line, in.column, "'" + text + "' is not supported" + (why.empty() ? "" : ": " + why)});
 }
 
 void Emitter::refuse(Diagnostic diagnostic) {
@@ -255,7 +255,7 @@ Emitter::Value* Emitter::special(const std::string& name) {
     return high ? b_.CreateLShr(t, i64(32)) : t;
   }
   if (name.rfind("%envreg", 0) == 0) return i32(0);
-  if (Value* word = cluster_special(name); word != nullptr) return word;
+  if (Value* v = cluster_special(name); v != nullptr) return v;
   if (name == "%aggr_smem_size") return special("%total_smem_size");
   if (name.rfind("%pm", 0) == 0 || name.rfind("%reserved_smem", 0) == 0 ||
       name.rfind("%current_graph", 0) == 0) {

@@ -204,6 +204,7 @@ void Emitter::load_parts(const Instruction& in) {
 
 void Emitter::store(const Instruction& in) {
   Type t;
+  if (in.has("bulk")) return clear_bulk(in);
   if (in.has("async")) {
     store(at_once(in));
     return count_bytes(in, 2);

@@ -1,27 +1,21 @@
-// cp.async.bulk.tensor in its tiled modes, done at once, and tensormap.replace.
+// cp.async.bulk.tensor, done at once, and tensormap.replace.
 // SPDX-License-Identifier: Apache-2.0
-#include "softgpu/jit/async_op.h"
+#include <iterator>
+
+#include "softgpu/exec/tensor_map.h"
 #include "softgpu/jit/emitter.h"
 #include "softgpu/jit/tensor_op.h"
 
 namespace vgpu::softgpu {
 namespace {
 
-bool tensor_op(const ptx::Instruction& in, TensorOp* op) {
-  static const struct {
-    const char* name;
-    TensorOp op;
-  } kNames[] = {{"add", TensorOp::kAdd}, {"min", TensorOp::kMin}, {"max", TensorOp::kMax},
-                {"inc", TensorOp::kInc}, {"dec", TensorOp::kDec}, {"and", TensorOp::kAnd},
-                {"or", TensorOp::kOr},   {"xor", TensorOp::kXor}};
-  if (!in.has("reduce")) {
-    *op = in.has("mbarrier::complete_tx::bytes") ? TensorOp::kLoad : TensorOp::kStore;
-    return true;
-  }
-  for (const auto& row : kNames) {
-    if (in.has(row.name)) return *op = row.op, true;
-  }
-  return false;
+using ptx::Operand;
+
+Operand integer_operand(int64_t value) {
+  Operand o;
+  o.kind = Operand::Kind::kInteger;
+  o.integer = value;
+  return o;
 }
 
 unsigned dimensions_of(const ptx::Instruction& in) {
@@ -56,41 +50,69 @@ bool tensor_field(const ptx::Instruction& in, TensorField* field, bool* has_plac
 
 }  // namespace
 
-// cp.async.bulk.tensor.Nd.shared.global… [dst], [map, {coordinates}], [mbarrier]
-// cp[.reduce].async.bulk.tensor.Nd.global.shared… [map, {coordinates}], [src]
+// For each of `list` a value of all lanes, as an array of arrays.
+Emitter::Value* Emitter::lane_words(const std::vector<Operand>& list, const Type& t) {
+  auto* rows = stack_slot(llvm::ArrayType::get(vector_of(int_type(32)), kTensorRankMax));
+  for (size_t i = 0; i < list.size() && i < kTensorRankMax; ++i) {
+    Value* v = as(get(list[i], t), int_type(32));
+    b_.CreateStore(splat(v), b_.CreateConstInBoundsGEP2_32(rows->getAllocatedType(), rows, 0,
+                                                           static_cast<unsigned>(i)));
+  }
+  return rows;
+}
+
+// cp.async.bulk.tensor.Nd.shared.global… [dst], [map, {coordinates}], [mbarrier][, {offsets}]
+//   [, blocks][, policy]
+// cp[.reduce].async.bulk.tensor.Nd.global.shared… [map, {coordinates}], [src][, policy]
 void Emitter::tensor_copy(const Instruction& in) {
   if (in.has("prefetch")) return;
   const unsigned dimensions = dimensions_of(in);
-  TensorOp op;
+  TensorAccess access = TensorAccess::kBox;
   for (const std::string& m : in.modifiers) {
-    if (m.rfind("im2col", 0) == 0) return unsupported(in, "im2col");
-    if (m == "tile::gather4" || m == "tile::scatter4" || m == "multicast::cluster" ||
-        m == "cta_group::2")
+    if (m == "im2col" || m == "im2col_no_offs")
+      access = TensorAccess::kPixels;
+    else if (m == "tile::gather4")
+      access = TensorAccess::kRows;
+    else if (m.rfind("im2col", 0) == 0 || m == "tile::scatter4" || m == "cta_group::2")
       return unsupported(in, m);
   }
-  if (dimensions == 0 || !tensor_op(in, &op)) return unsupported(in);
-  const bool loads = op == TensorOp::kLoad;
-  if (in.operands.size() < (loads ? 3u : 2u)) return unsupported(in);
+  const bool loads = in.has("mbarrier::complete_tx::bytes");
+  TensorOp op = loads ? TensorOp::kLoad : TensorOp::kStore;
+  if (dimensions == 0 || (in.has("reduce") && !bulk_reduction(in, &op))) return unsupported(in);
+  const bool offsets = access == TensorAccess::kPixels && loads;
+  const bool multicasts = in.has("multicast::cluster");
+  const size_t least = loads ? 3u + (offsets ? 1 : 0) + (multicasts ? 1 : 0) : 2u;
+  if (in.operands.size() < least) return unsupported(in);
   const Operand& map = in.operands[loads ? 1 : 0];
   const Operand& shared = in.operands[loads ? 0 : 1];
-  if (map.elements.size() != 1 || map.elements[0].elements.size() != dimensions)
+  const size_t coordinates = access == TensorAccess::kRows ? 1 + kGatheredRows : dimensions;
+  if (map.elements.size() != 1 || map.elements[0].elements.size() != coordinates ||
+      (access == TensorAccess::kPixels && dimensions < 3) ||
+      (offsets && in.operands[3].elements.size() != dimensions - 2))
     return unsupported(in, "its coordinates");
-  llvm::Type* row = vector_of(int_type(32));
-  auto* coordinates = stack_slot(llvm::ArrayType::get(row, 5));
-  for (unsigned d = 0; d < dimensions; ++d) {
-    b_.CreateStore(
-        splat(get(map.elements[0].elements[d], {'s', 32})),
-        b_.CreateConstInBoundsGEP2_32(coordinates->getAllocatedType(), coordinates, 0, d));
-  }
   Operand base = map;
   base.elements.clear();
-  auto* bytes = stack_slot(row);
-  call_helper("sg_tensor_copy", b_.getVoidTy(),
-              {warp_, i32(static_cast<uint32_t>(op)), i32(dimensions), i32(variant_.lanes), mask_,
-               place_in(base, false), coordinates, place_in(shared, true), bytes});
-  if (!loads) return;
-  mbarrier_call(static_cast<uint32_t>(MbarrierOp::kComplete), place_in(in.operands[2], true),
-                b_.CreateLoad(row, bytes));
+  Value* const nothing = llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0));
+  const std::vector<Operand> no_offsets(dimensions > 2 ? dimensions - 2 : 0, integer_operand(0));
+  Value* const fields[] = {
+      i32(static_cast<uint32_t>(op)),
+      i32(static_cast<uint32_t>(access)),
+      i32(dimensions),
+      i32(variant_.lanes),
+      place_in(base, false),
+      lane_words(map.elements[0].elements, {'s', 32}),
+      lane_words(offsets ? in.operands[3].elements : no_offsets, {'u', 16}),
+      place_in(shared, true),
+      loads ? place_in(in.operands[2], true) : nothing,
+      multicasts ? lane_words({in.operands[offsets ? 4 : 3]}, {'u', 16}) : nothing};
+  llvm::Type* const word = int_type(32);
+  llvm::Type* const pointer = nothing->getType();
+  auto* type = llvm::StructType::get(word, word, word, word, pointer, pointer, pointer, pointer,
+                                     pointer, pointer);
+  auto* copy = stack_slot(type);
+  for (unsigned i = 0; i < std::size(fields); ++i)
+    b_.CreateStore(fields[i], b_.CreateStructGEP(type, copy, i));
+  call_helper("sg_tensor_copy", b_.getVoidTy(), {warp_, mask_, copy});
 }
 
 // tensormap.replace.tile.field.space.b1024.type [map], {place,} value;

@@ -24,7 +24,9 @@ bool named(const ptx::Instruction& in, const char* base) { return in.opcode.rfin
 
 // The selected byte or half (or all) of an operand as i64.
 Emitter::Value* Emitter::video_operand(const Operand& o, const Type& t) {
-  Value* v = get(o, {'b', 32});
+  Operand plain = o;
+  plain.negated = false;
+  Value* v = get(plain, {'b', 32});
   if (!o.selector.empty()) {
     const unsigned bits = o.selector[0] == 'b' ? 8 : 16;
     const unsigned at = static_cast<unsigned>(o.selector[1] - '0') * bits;
@@ -85,14 +87,7 @@ void Emitter::video(const Instruction& in) {
   Value *a = video_operand(in.operands[1], types[1]), *b = video_operand(in.operands[2], types[2]);
   Value* r;
   if (multiplies) {
-    Value* c = get(in.operands[3], types[0]);
-    llvm::Type* wide = shaped(int_type(64), c);
-    c = types[0].kind == 's' ? b_.CreateSExt(c, wide) : b_.CreateZExt(c, wide);
-    unify(&a, &b, &c);
-    r = b_.CreateAdd(b_.CreateMul(a, b), c);
-    if (in.has("po")) r = b_.CreateAdd(r, llvm::ConstantInt::get(r->getType(), 1));
-    const uint64_t down = in.has("shr7") ? 7 : in.has("shr15") ? 15 : 0;
-    r = b_.CreateAShr(r, llvm::ConstantInt::get(r->getType(), down));
+    r = video_product(in, types[0].kind == 's', a, b);
   } else {
     r = video_operation(in, a, b);
   }
@@ -117,6 +112,22 @@ void Emitter::video(const Instruction& in) {
     }
   }
   set(in.operands[0], r);
+}
+
+// vmad: {-}a * {-}b + {-}c, exact, with .po one more, shifted down.
+Emitter::Value* Emitter::video_product(const Instruction& in, bool is_signed, Value* a, Value* b) {
+  Operand addend = in.operands[3];
+  addend.negated = false;
+  Value* c = get(addend, {'b', 32});
+  unify(&a, &b, &c);
+  llvm::Type* wide = shaped(int_type(128), a);
+  c = is_signed ? b_.CreateSExt(c, wide) : b_.CreateZExt(c, wide);
+  Value* r = b_.CreateMul(b_.CreateSExt(a, wide), b_.CreateSExt(b, wide));
+  if (in.operands[1].negated != in.operands[2].negated) r = b_.CreateNeg(r);
+  r = in.operands[3].negated ? b_.CreateSub(r, c) : b_.CreateAdd(r, c);
+  if (in.has("po")) r = b_.CreateAdd(r, llvm::ConstantInt::get(wide, 1));
+  const uint64_t down = in.has("shr7") ? 7 : in.has("shr15") ? 15 : 0;
+  return b_.CreateAShr(r, llvm::ConstantInt::get(wide, down));
 }
 
 Emitter::Value* Emitter::video_accumulate(const Instruction& in, Value* r, Value* c,

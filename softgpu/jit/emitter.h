@@ -19,6 +19,7 @@
 namespace vgpu::softgpu {
 
 struct SurfaceOp;
+enum class TensorOp : uint32_t;
 
 // Values: a uniform or affine register is a scalar (of lane 0), any other a vector of 32 lanes;
 // both live in allocas that LLVM turns into SSA form. A block runs under `mask_`, an i32 with one
@@ -146,6 +147,7 @@ class Emitter {
   void video_lanes(const Instruction& in, unsigned count);
   Value* video_operand(const Operand& o, const Type& t);
   Value* video_operation(const Instruction& in, Value* a, Value* b);
+  Value* video_product(const Instruction& in, bool is_signed, Value* a, Value* b);
   Value* video_clamp(Value* v, unsigned bits, bool is_signed);
   Value* video_accumulate(const Instruction& in, Value* r, Value* c, bool is_signed);
 
@@ -324,14 +326,18 @@ class Emitter {
   void count_bytes(const Instruction& in, size_t mbarrier_at);
   void multicast(const Instruction& in, Value* to, Value* from, Value* size);
 
-  // emit_async.cc: copies that are done at once, and mbarriers
+  // emit_async.cc, emit_bulk.cc: copies that are done at once, and mbarriers
   void async_copy(const Instruction&);
   void bulk_copy(const Instruction&);
+  static bool bulk_reduction(const Instruction& in, TensorOp* op);
+  void clear_bulk(const Instruction&);
+  void launch_control(const Instruction&);
   void mbarrier(const Instruction&);
   void cache_policy(const Instruction&);
   Value* place_in(const Operand& o, bool shared);  // <lanes x i64> in memory
   // emit_tensor.cc: copies of boxes that tensor maps describe
   void tensor_copy(const Instruction&);
+  Value* lane_words(const std::vector<Operand>& list, const Type& t);
   void tensor_map(const Instruction&);
   Value* mbarrier_call(uint32_t op, Value* addresses, Value* value);
   void shuffle(const Instruction&);

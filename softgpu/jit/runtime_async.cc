@@ -41,6 +41,22 @@ void copy_bulk(const uint64_t* to, const uint64_t* from, uint32_t mask, const ui
   });
 }
 
+// Of each 16 bytes those whose bit is set.
+void copy_masked(const uint64_t* to, const uint64_t* from, uint32_t mask, const uint32_t* size,
+                 const uint32_t* bytes) {
+  each(mask, [&](int i) {
+    auto* out = reinterpret_cast<uint8_t*>(to[i]);
+    const auto* in = reinterpret_cast<const uint8_t*>(from[i]);
+    for (uint64_t at = 0; at < size[i]; ++at) {
+      if ((bytes[i] >> at % 16 & 1) != 0) out[at] = in[at];
+    }
+  });
+}
+
+void clear(const uint64_t* to, uint32_t mask, const uint64_t* size) {
+  each(mask, [&](int i) { std::memset(reinterpret_cast<void*>(to[i]), 0, size[i]); });
+}
+
 // The word of an mbarrier: arrivals still awaited (20 bits), arrivals of a phase (20), bytes still
 // to come plus kBytesBias (23), parity of the phase (1). Blocks run on one thread at a time.
 constexpr uint64_t kCountMask = (1u << 20) - 1, kBytesMask = (1u << 23) - 1;
@@ -199,10 +215,16 @@ void atomic_128(uint32_t code, uint32_t, const uint64_t* address, uint32_t mask,
 
 }  // namespace
 
+void complete_bytes(uint64_t mbarrier, uint64_t bytes) {
+  step(MbarrierOp::kComplete, reinterpret_cast<uint64_t*>(mbarrier), bytes);
+}
+
 std::span<const RuntimeSymbol> runtime_async_symbols() {
   static const RuntimeSymbol kSymbols[] = {
       {"sg_copy", reinterpret_cast<void*>(copy)},
       {"sg_copy_bulk", reinterpret_cast<void*>(copy_bulk)},
+      {"sg_copy_masked", reinterpret_cast<void*>(copy_masked)},
+      {"sg_clear", reinterpret_cast<void*>(clear)},
       {"sg_copy_multicast", reinterpret_cast<void*>(copy_multicast)},
       {"sg_mbarrier", reinterpret_cast<void*>(mbarrier)},
       {"sg_atomic_small", reinterpret_cast<void*>(atomic_small)},

@@ -10,6 +10,7 @@
 #include "softgpu/exec/block_services.h"
 #include "softgpu/exec/tensor_map.h"
 #include "softgpu/exec/warp_context.h"
+#include "softgpu/jit/async_op.h"
 #include "softgpu/jit/runtime.h"
 #include "softgpu/jit/small_format.h"
 #include "softgpu/jit/tensor_op.h"
@@ -149,10 +150,11 @@ struct BoxCopy {
     }
     return true;
   }
-  bool run() const {
+  uint64_t row_bytes() const { return uint64_t{map->box[0]} * element; }
+  // A box: its rows one behind the other, from `offset` on.
+  bool run(uint64_t offset) const {
     uint32_t index[kTensorRankMax] = {};
-    const uint64_t row_bytes = uint64_t{map->box[0]} * element;
-    for (uint64_t offset = 0;; offset += row_bytes) {
+    for (;; offset += row_bytes()) {
       auto* global = reinterpret_cast<uint8_t*>(map->address);
       for (uint32_t d = 1; d < map->rank; ++d) {
         const int64_t i = at[d] + int64_t{index[d]} * map->steps[d];
@@ -165,26 +167,103 @@ struct BoxCopy {
       if (d >= map->rank) return true;
     }
   }
+  // A column of pixels from `at` on: places go through the map's bounds, the first dimension of
+  // them fastest, then to the next image. What is read at a place lies `offsets` beside it.
+  bool run_pixels(const uint32_t offsets[]) const {
+    const uint32_t images = map->rank - 1;
+    int64_t pixel[kTensorRankMax];
+    std::copy_n(at, kTensorRankMax, pixel);
+    for (uint32_t i = 0; i < map->box[1]; ++i) {
+      auto* global = reinterpret_cast<uint8_t*>(map->address);
+      for (uint32_t d = 1; d <= images; ++d) {
+        const int64_t x = pixel[d] + (d < images ? int64_t{offsets[d - 1]} : 0);
+        if (!inside(d, x)) global = nullptr;
+        if (global != nullptr) global += static_cast<uint64_t>(x) * map->strides[d - 1];
+      }
+      if (!row(global, i * row_bytes())) return false;
+      uint32_t d = 1;
+      for (; d < images; ++d) {
+        pixel[d] += map->steps[d];
+        if (pixel[d] <= map->last_place(d)) break;
+        pixel[d] = map->first_place(d);
+      }
+      if (d == images) ++pixel[d];
+    }
+    return true;
+  }
 };
 
-// coordinates: of all lanes for each dimension. bytes: what each lane's copy moves.
-void copy(WarpContext* warp, uint32_t op, uint32_t dimensions, uint32_t lanes, uint32_t mask,
-          const uint64_t* maps, const int32_t* coordinates, const uint64_t* shared,
-          uint32_t* bytes) {
+// Whether the map is one for such an instruction.
+bool suits(const TensorMap& map, TensorAccess access, uint32_t dimensions) {
+  if (!map.valid() || map.rank != dimensions || map.box_bytes() > kBoxBytesMax) return false;
+  if (map.pixels() != (access == TensorAccess::kPixels)) return false;
+  return access != TensorAccess::kRows || map.box[1] == 1;
+}
+
+bool copy_lane(const TensorCopy& all, int lane, const TensorMap& map, uint8_t* window,
+               uint64_t shared) {
+  BoxCopy box{&map, static_cast<TensorOp>(all.op), {}, window, shared, map.element_bytes(), 16};
+  if (map.swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B) box.piece = 8;
+  const auto of_lane = [&](const auto* rows, uint32_t d) { return rows[d * all.lanes + lane]; };
+  const auto access = static_cast<TensorAccess>(all.access);
+  for (uint32_t d = 0; d < all.dimensions; ++d) box.at[d] = of_lane(all.coordinates, d);
+  if (access == TensorAccess::kBox) return box.run(0);
+  if (access == TensorAccess::kPixels) {
+    uint32_t offsets[kTensorRankMax - 2] = {};
+    for (uint32_t d = 0; d + 2 < all.dimensions; ++d) offsets[d] = of_lane(all.offsets, d);
+    return box.run_pixels(offsets);
+  }
+  for (uint32_t i = 0; i < kGatheredRows; ++i) {
+    box.at[1] = of_lane(all.coordinates, 1 + i);
+    if (!box.run(i * box.row_bytes())) return false;
+  }
+  return true;
+}
+
+// Into the windows of all blocks of the cluster that a bit stands for, whose mbarriers are told.
+void copy(WarpContext* warp, uint32_t mask, const TensorCopy* all) {
+  const auto memory = reinterpret_cast<uint64_t>(warp->shared);
+  const auto abort = [warp](uint64_t at, const char* text) {
+    warp->services->abort(CUDA_ERROR_ILLEGAL_INSTRUCTION, at, text);
+  };
+  const uint32_t count = warp->cluster != nullptr ? warp->cluster->blocks : 1;
   for (uint32_t m = mask; m != 0; m &= m - 1) {
     const int lane = std::countr_zero(m);
     TensorMap map;
-    std::memcpy(&map, reinterpret_cast<const void*>(maps[lane]), sizeof map);
-    if (!map.valid() || map.rank != dimensions || map.box_bytes() > kBoxBytesMax)
-      warp->services->abort(CUDA_ERROR_ILLEGAL_INSTRUCTION, maps[lane], "no tensor map for this");
-    BoxCopy box{&map, static_cast<TensorOp>(op), {}, warp->shared, 0, map.element_bytes(), 16};
-    box.shared = shared[lane] - reinterpret_cast<uint64_t>(warp->shared);
-    if (map.swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B) box.piece = 8;
-    for (uint32_t d = 0; d < dimensions; ++d) box.at[d] = coordinates[d * lanes + lane];
-    if (!box.run())
-      warp->services->abort(CUDA_ERROR_ILLEGAL_INSTRUCTION, maps[lane],
-                            "the tensor's type has no such reduction");
-    bytes[lane] = static_cast<uint32_t>(map.box_bytes());
+    std::memcpy(&map, reinterpret_cast<const void*>(all->maps[lane]), sizeof map);
+    const auto access = static_cast<TensorAccess>(all->access);
+    if (!suits(map, access, all->dimensions)) abort(all->maps[lane], "no tensor map for this");
+    const uint64_t bytes = map.box_bytes() * (access == TensorAccess::kRows ? kGatheredRows : 1);
+    const bool loads = all->mbarriers != nullptr;
+    for (uint32_t left = all->blocks != nullptr ? all->blocks[lane] & 0xffff : 1; left != 0;
+         left &= left - 1) {
+      uint64_t to = all->shared[lane] - memory, barrier = loads ? all->mbarriers[lane] : 0;
+      if (all->blocks != nullptr) {
+        const auto rank = static_cast<uint32_t>(std::countr_zero(left));
+        if (rank >= count)
+          warp->services->abort(CUDA_ERROR_ILLEGAL_ADDRESS, to, "no such block in the cluster");
+        const uint64_t window = uint64_t{rank} * kClusterWindow;
+        to = window + to % kClusterWindow;
+        barrier = memory + window + (barrier - memory) % kClusterWindow;
+      }
+      if (!copy_lane(*all, lane, map, warp->shared, to))
+        abort(all->maps[lane], "the tensor's type has no such reduction");
+      if (loads) complete_bytes(barrier, bytes);
+    }
+  }
+}
+
+// size[lane] bytes: each element of the destination becomes what the operation makes of it and the
+// source's.
+void reduce_bulk(uint32_t op, uint32_t type, const uint64_t* to, const uint64_t* from,
+                 uint32_t mask, const uint32_t* size) {
+  const uint32_t element = tensor_element_bytes(type);
+  for (uint32_t m = mask; m != 0; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint64_t i = 0; i + element <= size[lane]; i += element) {
+      reduce_element(static_cast<TensorOp>(op), type, reinterpret_cast<uint8_t*>(to[lane] + i),
+                     reinterpret_cast<const uint8_t*>(from[lane] + i));
+    }
   }
 }
 
@@ -232,8 +311,10 @@ void change_map(uint32_t field, uint32_t place, uint32_t mask, const uint64_t* m
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_tensor_symbols() {
-  static const RuntimeSymbol kSymbols[] = {{"sg_tensor_copy", reinterpret_cast<void*>(copy)},
-                                           {"sg_tensor_map", reinterpret_cast<void*>(change_map)}};
+  static const RuntimeSymbol kSymbols[] = {
+      {"sg_tensor_copy", reinterpret_cast<void*>(copy)},
+      {"sg_tensor_map", reinterpret_cast<void*>(change_map)},
+      {"sg_reduce_bulk", reinterpret_cast<void*>(reduce_bulk)}};
   return kSymbols;
 }
 

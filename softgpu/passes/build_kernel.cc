@@ -214,6 +214,7 @@ bool has_destination(const Instruction& in) {
                                               "stackrestore", "brx",
                                               "tensormap"};
   if (in.opcode == "wmma" && in.has("store")) return false;
+  if (in.opcode == "clusterlaunchcontrol") return in.has("query_cancel");
   if (in.opcode == "mbarrier") {
     return !in.has("init") && !in.has("inval") && !in.has("complete_tx") &&
            (in.has("arrive") || in.has("arrive_drop") || !in.has("expect_tx"));

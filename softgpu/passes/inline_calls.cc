@@ -138,6 +138,7 @@ class Inliner {
     mov.opcode = "mov";
     mov.modifiers = {"b" + std::to_string(caller_->registers[to].type.bits)};
     mov.line = at.line;
+    mov.column = at.column;
     Operand d;
     d.kind = Operand::Kind::kRegister;
     d.reg = to;
@@ -166,6 +167,7 @@ class Inliner {
     Instruction branch;
     branch.opcode = "bra";
     branch.line = call.line;
+    branch.column = call.column;
     branch.guard = call.guard;
     branch.guard_negated = negated;
     Operand target;

@@ -67,6 +67,7 @@ inline ptx::Instruction instruction(const std::string& spelling, std::vector<ptx
   }
   in.operands = std::move(operands);
   in.line = like.line;
+  in.column = like.column;
   in.guard = like.guard;
   in.guard_negated = like.guard_negated;
   return in;

@@ -60,6 +60,7 @@ void Lowering::replace_frame_symbols(Operand* o, const Instruction& like) {
   const int address = fresh("%address", {'b', 64});
   Instruction plain;
   plain.line = like.line;
+  plain.column = like.column;
   put("add.s64", {make::reg(address), make::reg(now_->frame_pointer), make::number(offset)}, plain);
   *o = make::reg(address);
 }

@@ -82,7 +82,7 @@ struct Instruction {
   int guard = -1;                      // predicate register
   bool guard_negated = false;
   std::vector<Operand> operands;
-  int line = 0;
+  int line = 0, column = 1;
 
   bool has(const char* modifier) const;
   // Whether it names shared memory, the block's or the cluster's.

@@ -3,6 +3,7 @@
 #include "softgpu/ptx/operand_counts.h"
 
 #include <map>
+#include <set>
 
 namespace vgpu::softgpu::ptx {
 
@@ -33,6 +34,20 @@ size_t least_operands(const std::string& opcode) {
   }();
   const auto found = counts->find(opcode);
   return found == counts->end() ? 0 : found->second;
+}
+
+bool is_opcode(const std::string& opcode) {
+  static const std::set<std::string> kOpcodes = {
+#define VGPU_OPCODE(name, handler) #name,
+#include "softgpu/ptx/opcodes.inc"
+#undef VGPU_OPCODE
+      // Those that are gone before code is made, and one for which there are no objects.
+      "bra", "brx", "ret", "exit", "alloca", "stacksave", "stackrestore", "multimem"};
+  return kOpcodes.count(opcode) != 0 && !only_passes_make(opcode);
+}
+
+bool of_one_architecture(const std::string& opcode) {
+  return opcode == "wgmma" || opcode == "tcgen05";
 }
 
 bool only_passes_make(const std::string& opcode) {

@@ -212,13 +212,16 @@ void Parser::instruction() {
   if (failed_) return;
   size_t dot = text.find('.');
   in.opcode = text.substr(0, dot);
-  if (in.opcode.empty() || only_passes_make(in.opcode))
-    return fail_at(at, "'" + text + "' is no instruction");
+  in.column = at.column;
+  if (of_one_architecture(in.opcode))
+    return fail_at(at, "'" + text + "' is for one architecture alone, which this device is not");
+  if (!is_opcode(in.opcode)) return fail_at(at, "'" + text + "' is no instruction");
   while (dot != std::string::npos) {
     const size_t next = text.find('.', dot + 1);
     in.modifiers.push_back(text.substr(dot + 1, next == std::string::npos ? next : next - dot - 1));
     dot = next;
   }
+  may_subtract_ = in.opcode == "vmad";
   if (in.opcode == "call") {
     call_operands(&in);
   } else if (!is(";")) {
@@ -288,6 +291,14 @@ Operand Parser::operand() {
   if (accept("!")) {
     if (is("!") || is("{")) return fail("'!' needs a predicate"), o;
     o = operand();
+    o.negated = true;
+    return o;
+  }
+  if (may_subtract_ && is("-") && peek(1).kind == Token::Kind::kWord) {
+    take();
+    may_subtract_ = false;  // one minus an operand
+    o = operand();
+    may_subtract_ = true;
     o.negated = true;
     return o;
   }

@@ -206,7 +206,7 @@ void Parser::finish_function() {
   const auto check = [this](const Instruction& in, const std::string& label) {
     if (function_->labels.count(label) != 0 || failed_) return;
     failed_ = true;
-    error_ = {in.line, 1, "branch to unknown label '" + label + "'"};
+    error_ = {in.line, in.column, "branch to unknown label '" + label + "'"};
   };
   for (const Instruction& in : function_->body) {
     if (in.opcode == "bra") check(in, in.operands[0].symbol);
@@ -214,7 +214,7 @@ void Parser::finish_function() {
     const auto table = function_->branch_targets.find(in.operands[1].symbol);
     if (table == function_->branch_targets.end()) {
       failed_ = true;
-      error_ = {in.line, 1, "unknown table of labels '" + in.operands[1].symbol + "'"};
+      error_ = {in.line, in.column, "unknown table of labels '" + in.operands[1].symbol + "'"};
       return;
     }
     for (const std::string& label : table->second) check(in, label);

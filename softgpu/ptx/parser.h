@@ -97,8 +97,8 @@ class Parser {
   };
   std::vector<LabelScope> label_scopes_;
   int carry_ = -1;  // the register that stands for the carry flag, once it is used
-  Linkage linkage_ = Linkage::kLocal;  // of the item being read
-  bool in_address_ = false;            // its elements are being read
+  Linkage linkage_ = Linkage::kLocal;               // of the item being read
+  bool in_address_ = false, may_subtract_ = false;  // its elements are being read
   bool failed_ = false;
   Diagnostic error_;
 };

@@ -38,6 +38,30 @@ CUresult without(World& w, int which) {
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+struct Pixels {
+  cuuint32_t rank = 4, channels = 8, pixels = 64, step1 = 1;
+  int lower0 = -1, upper0 = -1;
+  bool no_lower = false;
+};
+
+CUresult encode_pixels(World& w, const Pixels& p) {
+  const cuuint64_t sizes[6] = {8, 8, 8, 2, 2, 2}, strides[5] = {16, 128, 1024, 2048, 4096};
+  const int lower[3] = {p.lower0, -1, -1}, upper[3] = {p.upper0, -1, -1};
+  const cuuint32_t steps[6] = {1, p.step1, 1, 1, 1, 1};
+  return w.cu->cuTensorMapEncodeIm2col(
+      g_map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, p.rank, reinterpret_cast<void*>(w.memory), sizes,
+      strides, p.no_lower ? nullptr : lower, upper, p.channels, p.pixels, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+template <typename Change>
+CUresult pixels_but(World& w, const Change& change) {
+  Pixels p;
+  change(p);
+  return encode_pixels(w, p);
+}
+
 CUresult move(World& w, uint64_t offset, bool to_nothing = false) {
   if (CUresult r = encode(w, {}); r != CUDA_SUCCESS) return r;
   return w.cu->cuTensorMapReplaceAddress(
@@ -218,6 +242,40 @@ const Row kRows[] = {
           { return move(w, 0, true); }),
     STEPS(kReady, kValue, kDocumented, "no tensor map moved",
           { return w.cu->cuTensorMapReplaceAddress(nullptr, g_map); }),
+    STEPS(kFresh, kNotInit, kDocumented, "a tensor map of pixels encoded",
+          { return encode_pixels(w, {}); }),
+    STEPS(kReady, kOk, kDocumented, "a tensor map of pixels encoded",
+          { return encode_pixels(w, {}); }),
+    STEPS(kReady, kValue, kDocumented, "pixels in two dimensions",
+          { return pixels_but(w, [](Pixels& p) { p.rank = 2; }); }),
+    STEPS(kReady, kOk, kDocumented, "pixels in three dimensions",
+          { return pixels_but(w, [](Pixels& p) { p.rank = 3; }); }),
+    STEPS(kReady, kOk, kDocumented, "pixels in five dimensions",
+          { return pixels_but(w, [](Pixels& p) { p.rank = 5; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels in six dimensions",
+          { return pixels_but(w, [](Pixels& p) { p.rank = 6; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels without a lower corner",
+          { return pixels_but(w, [](Pixels& p) { p.no_lower = true; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels of no channels",
+          { return pixels_but(w, [](Pixels& p) { p.channels = 0; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels of too many channels",
+          { return pixels_but(w, [](Pixels& p) { p.channels = 257; }); }),
+    STEPS(kReady, kValue, kDocumented, "a column of no pixels",
+          { return pixels_but(w, [](Pixels& p) { p.pixels = 0; }); }),
+    STEPS(kReady, kOk, kDocumented, "a column of 1024 pixels",
+          { return pixels_but(w, [](Pixels& p) { p.pixels = 1024; }); }),
+    STEPS(kReady, kValue, kDocumented, "a column of 1025 pixels",
+          { return pixels_but(w, [](Pixels& p) { p.pixels = 1025; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels with a step of none",
+          { return pixels_but(w, [](Pixels& p) { p.step1 = 0; }); }),
+    STEPS(kReady, kValue, kDocumented, "pixels with a step of nine",
+          { return pixels_but(w, [](Pixels& p) { p.step1 = 9; }); }),
+    STEPS(kReady, kValue, kDocumented, "a corner that no byte holds",
+          { return pixels_but(w, [](Pixels& p) { p.lower0 = -129; }); }),
+    STEPS(kReady, kOk, kDocumented, "a corner at the end of a byte",
+          { return pixels_but(w, [](Pixels& p) { p.upper0 = 127; }); }),
+    STEPS(kReady, kValue, kDocumented, "a corner beyond a byte",
+          { return pixels_but(w, [](Pixels& p) { p.upper0 = 128; }); }),
 };
 
 }  // namespace

@@ -254,6 +254,14 @@ TEST(IntegerForms, Video) {
        binary<U, U, U>("vset.u32.u32.lt", [](U a, U b) { return U(a < b); }),
        ternary<S, S, S, S>("vmad.s32.s32.s32.shr7 $d, $a.h0, $b.h0, $c;",
                            [](S a, S b, S c) { return S((SL(int16_t(a)) * int16_t(b) + c) >> 7); }),
+       ternary<S, S, S, S>("vmad.s32.s32.s32.sat $d, $a, $b, -$c;",
+                           [](S a, S b, S c) { return clamped<S>(__int128{a} * b - c); }),
+       ternary<S, S, S, S>(
+           "vmad.s32.s32.s32.sat $d, -$a.b1, $b, $c;",
+           [](S a, S b, S c) { return clamped<S>(-__int128{int8_t(a >> 8)} * b + c); }),
+       ternary<U, U, U, U>(
+           "vmad.u32.u32.u32.po.sat.shr15 $d, $a, $b, $c;",
+           [](U a, U b, U c) { return clamped<U>((__int128{a} * b + c + 1) >> 15); }),
        binary<U, U, U>("vabsdiff4.u32.u32.u32 $d, $a, $b, 0;",
                        [](U a, U b) {
                          U r = 0;

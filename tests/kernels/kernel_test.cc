@@ -123,16 +123,32 @@ TEST(Kernels, RowsOfEveryWidth) {
   }
 }
 
-TEST(Kernels, UnknownOpcodeIsADiagnosticWithItsLine) {
-  std::string error;
-  auto module = TestModule::load(
-      ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n  frobnicate.u32;\n  "
-      "ret;\n}\n",
+TEST(Kernels, UnknownInstructionsAreRefusedWithTheirPlace) {
+  const std::string head = ".version 9.0\n.target sm_75\n.address_size 64\n";
+  const char* const texts[] = {"frobnicate.u32", "wgmma.fence.sync.aligned",
+                               "tcgen05.wait::ld.sync.aligned"};
+  for (const std::string text : texts) {
+    Diagnostic error;
+    const auto program =
+        Program::parse(head + ".visible .entry k()\n{\n  " + text + ";\n  ret;\n}\n", &error);
+    EXPECT_EQ(program, nullptr) << text;
+    EXPECT_EQ(error.line, 6) << text;
+    EXPECT_EQ(error.column, 3) << text;
+    EXPECT_NE(error.text.find("'" + text + "'"), std::string::npos) << error.text;
+  }
+}
+
+TEST(Kernels, FormsThatAreRefusedHaveTheirPlace) {
+  Diagnostic error;
+  const auto program = Program::parse(
+      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<2>;\n"
+      ".reg .b64 %rd<2>;\n    multimem.red.relaxed.gpu.global.add.u32 [%rd1], %r1;\nret;\n}\n",
       &error);
-  ASSERT_NE(module, nullptr) << error;
-  Launch launch;
-  EXPECT_FALSE(module->run(0, Lanes::kWarp, launch, &error));
-  EXPECT_EQ(error.rfind("line 6: ", 0), 0u) << error;
+  ASSERT_NE(program, nullptr) << error.text;
+  const std::vector<Diagnostic> refused = program->refusals();
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(refused[0].line, 8);
+  EXPECT_EQ(refused[0].column, 5);
 }
 
 // A module whose kernel `k` has this text, and is run by one warp.
@@ -147,8 +163,7 @@ bool runs(const std::string& text, std::string* error) {
 TEST(Kernels, FormsThatWouldBeWrongAreRefused) {
   for (const char* text :
        {"add.sat.u32 %r1, %r2, %r3;", "sub.sat.s64 %rd1, %rd2, %rd3;",
-        "mad.lo.sat.s32 %r1, %r2, %r3, %r4;",
-        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], %r2, %r3;"}) {
+        "mad.lo.sat.s32 %r1, %r2, %r3, %r4;", "st.bulk.shared::cta [%r1], %rd1, 1;"}) {
     std::string error;
     EXPECT_FALSE(runs(text, &error)) << text;
     EXPECT_NE(error.find("is not supported"), std::string::npos) << text << " " << error;

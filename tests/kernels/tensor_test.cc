@@ -5,35 +5,14 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <numeric>
 
 #include "executor.h"
-#include "softgpu/exec/tensor_map.h"
+#include "tensor_maps.h"
 
 namespace vgpu::softgpu {
 namespace {
 
 constexpr uint32_t kSharedBytes = 16384;
-
-// What an encoder makes of a dense tensor.
-TensorMap map_of(const void* data, uint32_t type, std::vector<uint32_t> sizes,
-                 std::vector<uint16_t> box, uint32_t swizzle = 0) {
-  TensorMap map = {};
-  map.address = reinterpret_cast<uint64_t>(data);
-  map.magic = kTensorMapMagic;
-  map.type = static_cast<uint8_t>(type);
-  map.rank = static_cast<uint8_t>(sizes.size());
-  map.swizzle = static_cast<uint8_t>(swizzle);
-  uint64_t stride = tensor_element_bytes(type);
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    map.last[d] = sizes[d] - 1;
-    map.box[d] = box[d];
-    map.steps[d] = 1;
-    stride *= sizes[d];
-    if (d + 1 < sizes.size()) map.strides[d] = stride;
-  }
-  return map;
-}
 
 // Loads a box into shared memory, which is copied out, and runs `then`. %map, %s (shared), and
 // coordinates in %c0…%c4 are there.
@@ -114,13 +93,6 @@ std::vector<uint8_t> run(const std::string& text, const TensorMap& map, std::vec
   else
     EXPECT_TRUE(ran) << error;
   return out;
-}
-
-template <typename T>
-std::vector<T> counting(size_t n) {
-  std::vector<T> v(n);
-  std::iota(v.begin(), v.end(), T{1});
-  return v;
 }
 
 TEST(Tensor, BoxesOfEveryDimension) {
