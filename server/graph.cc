@@ -70,10 +70,13 @@ Marks marks_behind(Session& session, const Graph& graph) {
   return marks;
 }
 
-// A new graph of the driver's in place of the one that was launched so far.
+// A new graph of the driver's in place of the one that was launched so far. There is none while a
+// node names what is gone, which the driver would refuse: it may be given something else before
+// the next launch, which then makes the graph.
 CUresult rebuild(Session& session, Graph* graph) {
-  std::shared_ptr<NativeGraph> old = graph->native;
-  const CUresult result = build(session.driver(), *graph, &graph->native);
+  std::shared_ptr<NativeGraph> old = std::exchange(graph->native, nullptr);
+  CUresult result = CUDA_SUCCESS;
+  if (still_whole(session, *graph)) result = build(session.driver(), *graph, &graph->native);
   if (result != CUDA_SUCCESS) return result;
   graph->after = marks_behind(session, *graph);
   graph->last_stream = 0;  // until the next launch nothing more comes
@@ -178,8 +181,12 @@ bool handle_GraphLaunch(Session& session, const wire::GraphLaunchArgs& args, con
   Graph* graph = find_ready(session, args.graph);
   if (graph == nullptr) return session.malformed(record, "unknown graph");
   // What has gone since is as memory that a kernel finds gone.
-  if (graph->native == nullptr || graph->native->exec == nullptr || !still_whole(session, *graph))
+  if (!still_whole(session, *graph))
     return session.complete(record, CUDA_ERROR_ILLEGAL_ADDRESS, nullptr, 0);
+  if (graph->native == nullptr) [[unlikely]] {
+    if (const CUresult result = rebuild(session, graph); result != CUDA_SUCCESS)
+      return session.complete(record, result, nullptr, 0);
+  }
   const auto nodes = static_cast<uint32_t>(graph->nodes.size());
   const uint32_t kernels = graph->native->kernels;
   session.figures().kernels(kernels);

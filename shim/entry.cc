@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include "api/calls/error_log.h"
 #include "api/default_stream.h"
 #include "driver_functions.h"
 #include "shim/symbol_table.h"

@@ -13,17 +13,20 @@ def names(function):
     return [a.name for a in function.args]
 
 
-def call(function):
-    return f"::vgpu::driver::{function.name}({', '.join(names(function))})"
+def call(function, symbol):
+    """The call, its failure noted under the name that the program knows."""
+    plain = f"::vgpu::driver::{function.name}({', '.join(names(function))})"
+    return f'::vgpu::calls::noted({plain}, "{symbol}")'
 
 
 def per_thread_body(function):
     """The _ptsz/_ptds form: a null stream means the thread's own; so does a call without one."""
+    made = call(function, function.per_thread)
     stream = next((a for a in function.args if a.type == "CUstream"), None)
     if stream and function.name != "cuLaunchKernelEx":
         own = f"{stream.name} = ::vgpu::driver::per_thread({stream.name});"
-        return f"{{ {own} return {call(function)}; }}"
-    return f"{{ ::vgpu::driver::PerThreadScope scope; return {call(function)}; }}"
+        return f"{{ {own} return {made}; }}"
+    return f"{{ ::vgpu::driver::PerThreadScope scope; return {made}; }}"
 
 
 def emit_entries(spec, side):
@@ -32,16 +35,18 @@ def emit_entries(spec, side):
         if not served(f, side):
             continue
         for symbol in f.symbols():
-            lines.append(f"{VISIBLE} CUresult CUDAAPI {symbol}({f.c}) {{ return {call(f)}; }}")
+            body = f"{{ return {call(f, symbol)}; }}"
+            lines.append(f"{VISIBLE} CUresult CUDAAPI {symbol}({f.c}) {body}")
         if f.per_thread:
             lines.append(f"{VISIBLE} CUresult CUDAAPI {f.per_thread}({f.c}) {per_thread_body(f)}")
     have = {s for f in spec.functions if served(f, side) for s in [*f.symbols(), f.per_thread]}
     for symbol in all_symbols(spec):
         if symbol not in have:  # the caller clears the arguments, so the signature does not matter
             lines.append(f'{VISIBLE} CUresult VGPU_NOT_SERVED_{symbol}() __asm__("{symbol}");')
+            refusal = f'::vgpu::driver::not_served("{symbol}")'
             lines.append(
                 f"{VISIBLE} CUresult VGPU_NOT_SERVED_{symbol}() "
-                f'{{ return ::vgpu::driver::not_served("{symbol}"); }}'
+                f'{{ return ::vgpu::calls::noted({refusal}, "{symbol}"); }}'
             )
     return "\n".join(lines) + "\n"
 

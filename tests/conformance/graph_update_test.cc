@@ -51,11 +51,6 @@ TEST_F(GraphUpdateTest, SetParameters) {
 // One node after the other is given new memory, where what the rest names is gone already; what is
 // refused changes nothing.
 TEST_F(GraphUpdateTest, CopiesOneByOne) {
-  // The server updates the graph as a whole, and there freed memory is the driver's at once, so
-  // that it refuses the node that is still to be changed.
-  const char* const allocator = std::getenv("VGPU_ALLOCATOR");
-  if (allocator != nullptr && std::string_view(allocator) == "forward")
-    GTEST_SKIP() << "skipped: memory that was freed is refused in other nodes of a graph";
   constexpr size_t kBytes = 4096;
   for (const bool pinned : {false, true}) {
     if (!maps_host_memory()) GTEST_SKIP() << "graphs here do not reach host memory";

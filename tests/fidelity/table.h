@@ -133,7 +133,7 @@ std::span<const Family> families();
 extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
     kErrorRows, kEventRows, kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows,
     kLinkRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows,
-    kOccupancyRows, kPeerRows, kPointerRows, kStreamRows, kTensorRows, kVmmRows;
+    kLogsRows, kOccupancyRows, kPeerRows, kPointerRows, kStreamRows, kTensorRows, kVmmRows;
 
 }  // namespace vgpu::fidelity
 

@@ -172,6 +172,7 @@ std::span<const Family> families() {
       {"link", kLinkRows},
       {"peer", kPeerRows},
       {"tensor", kTensorRows},
+      {"logs", kLogsRows},
   };
   return kAll;
 }

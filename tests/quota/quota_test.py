@@ -44,7 +44,7 @@ COUNTS_NOTHING = {
     "objects without memory of ours, bounded by number":
         """cuStreamCreate cuStreamCreateWithPriority cuEventCreate cuTexObjectCreate
         cuSurfObjectCreate cuUserObjectCreate cuUserObjectRetain cuGraphRetainUserObject
-        cuDeviceRegisterAsyncNotification""",
+        cuDeviceRegisterAsyncNotification cuLogsRegisterCallback""",
     "contexts and their limits: the driver's own (docs/tenants.md)":
         """cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxAttach cuCtxGetCurrent
         cuCtxPopCurrent_v2 cuCtxSetLimit cuDevicePrimaryCtxRetain""",
