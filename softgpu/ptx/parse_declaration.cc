@@ -23,15 +23,20 @@ void Parser::place_variable(Variable* variable, uint32_t* bytes, uint64_t bytes_
   *bytes = static_cast<uint32_t>(offset + variable->bytes);
 }
 
-// [.align n] [.v2|.v4] .type; the state space has been read.
+// [.align n] [.v2|.v4] .type [.ptr [.space] [.align n]]; the state space has been read. What
+// follows .ptr says what is pointed to.
 Parser::DeclaredType Parser::declared_type() {
   DeclaredType declared;
+  bool pointed_to = false;
   auto& [type, lanes, align] = declared;
   while (!failed_ && peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
     const std::string w = word().substr(1);
-    if (w == "align")
-      align = static_cast<uint32_t>(integer());
-    else if (w == "ptr" || w == "global" || w == "shared" || w == "const" || w == "local")
+    if (w == "align") {
+      const auto n = static_cast<uint32_t>(integer());
+      if (!pointed_to) align = n;
+    } else if (w == "ptr")
+      pointed_to = true;
+    else if (w == "global" || w == "shared" || w == "const" || w == "local")
       continue;  // .ptr .space
     else if (w == "v2")
       lanes = 2;

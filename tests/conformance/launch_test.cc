@@ -54,6 +54,47 @@ TEST_F(LaunchTest, PackedParameters) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// What a pointer points to may be aligned to less than the pointer.
+TEST_F(LaunchTest, PackedParametersWithPointers) {
+  constexpr char kText[] = R"(.version 8.0
+.target sm_52
+.address_size 64
+.visible .entry put(.param .f32 put_0, .param .u64 .ptr .align 1 put_1, .param .u8 put_2,
+                    .param .u64 .ptr .global .align 2 put_3) {
+  .reg .b64 %d<3>;
+  .reg .b32 %r<3>;
+  ld.param.b32 %r1, [put_0];
+  ld.param.u64 %d1, [put_1];
+  ld.param.u64 %d2, [put_3];
+  st.global.b32 [%d1], %r1;
+  st.global.b32 [%d2], %r1;
+  ret;
+}
+)";
+  CUmodule module = nullptr;
+  CUfunction put = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, kText));
+  ASSERT_OK(cuModuleGetFunction(&put, module, "put"));
+  size_t offset = 0, bytes = 0;
+  EXPECT_OK(cuFuncGetParamInfo(put, 1, &offset, &bytes));
+  EXPECT_EQ(offset, 8U);
+  EXPECT_OK(cuFuncGetParamInfo(put, 3, &offset, &bytes));
+  EXPECT_EQ(offset, 24U);
+  const Words words(2);
+  struct {
+    uint32_t value;
+    CUdeviceptr first;
+    char small;
+    CUdeviceptr second;
+  } packed = {7, words.at(0), 0, words.at(1)};
+  bytes = sizeof(packed);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  EXPECT_OK(cuLaunchKernel(put, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(2, 7));
+  EXPECT_OK(cuModuleUnload(module));
+}
+
 TEST_F(LaunchTest, WithConfiguration) {
   const Words words(8);
   CUdeviceptr out = words.at();

@@ -64,6 +64,20 @@ CUresult in_clusters(World& w, unsigned blocks, unsigned x, unsigned y, unsigned
         { return shaped(w, gx, gy, gz, bx, by, bz); })
 
 const Row kRows[] = {
+    ROW(kReady, kOk, kDocumented, cuFuncSetBlockShape(w.fill, 1, 1, 1)),
+    ROW(kReady, kHandle, kDocumented, cuFuncSetBlockShape(w.garbage<CUfunction>(), 1, 1, 1)),
+    ROW(kReady, kHandle, kDocumented, cuFuncSetBlockShape(nullptr, 1, 1, 1)),
+    ROW(kReady, kValue, kDocumented, cuFuncSetBlockShape(w.fill, 0, 1, 1)),
+    ROW(kReady, kValue, kDocumented, cuFuncSetBlockShape(w.fill, 1, -1, 1)),
+    ROW(kNoContext, kContext, kDocumented, cuFuncSetBlockShape(nullptr, 1, 1, 1)),
+    ROW(kFresh, kNotInit, kDocumented, cuFuncSetBlockShape(nullptr, 1, 1, 1)),
+    ROW(kReady, kHandle, kDocumented, cuFuncSetSharedSize(nullptr, 1)),
+    ROW(kReady, kValue, kDocumented, cuParamSeti(w.fill, -1, 0)),
+    ROW(kReady, kValue, kOurs, cuParamSetv(w.fill, 0, nullptr, 4)),
+    ROW(kReady, kValue, kDocumented, cuParamSetSize(w.fill, 1 << 24)),
+    ROW(kReady, kValue, kDocumented, cuLaunchGrid(w.fill, 0, 1)),
+    ROW(kFresh, kNotInit, kDocumented, cuLaunch(nullptr)),
+    ROW(kNoContext, kContext, kDocumented, cuLaunch(nullptr)),
     ROW(kFresh, kNotInit, kDocumented,
         cuLaunchKernel(World::garbage<CUfunction>(), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
                        nullptr)),

@@ -1,6 +1,6 @@
 // The child of vgpu bench: a small CUDA program that knows nothing of vGPU and prints times as
 // JSON. SPDX-License-Identifier: Apache-2.0 usage: vgpu-bench-guest attach | kernel | steps N |
-// calls SCALE | copies REPETITIONS MAX_MIB | graphs SCALE | graph_steps N
+// calls SCALE | copies REPETITIONS MAX_MIB | managed REPETITIONS MIB | graphs SCALE | graph_steps N
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,6 +62,9 @@ int main(int argc, char** argv) {
   } else if (std::strcmp(mode, "copies") == 0 && first > 0 && second > 0) {
     open_device(&driver);
     vgpu::bench::measure_copies(&driver, first, static_cast<size_t>(second) << 20);
+  } else if (std::strcmp(mode, "managed") == 0 && first > 0 && second > 0) {
+    open_device(&driver);
+    vgpu::bench::measure_managed(&driver, first, static_cast<size_t>(second) << 20);
   } else if (std::strcmp(mode, "graphs") == 0 && first > 0) {
     open_device(&driver);
     vgpu::bench::measure_graphs(&driver, first);
@@ -69,9 +72,10 @@ int main(int argc, char** argv) {
     open_device(&driver);
     vgpu::bench::run_graphs(&driver, first);
   } else {
-    std::fprintf(stderr,
-                 "usage: vgpu-bench-guest attach | kernel | steps N | calls SCALE | "
-                 "copies REPETITIONS MAX_MIB | graphs SCALE | graph_steps N\n");
+    std::fprintf(
+        stderr,
+        "usage: vgpu-bench-guest attach | kernel | steps N | calls SCALE | "
+        "copies REPETITIONS MAX_MIB | managed REPETITIONS MIB | graphs SCALE | graph_steps N\n");
     return 2;
   }
   return 0;

@@ -25,6 +25,9 @@ void run_graphs(Driver* driver, int launches);
 // Copies each way of 64 KiB up to max_bytes, beside memcpy of the same size, taken in turns.
 void measure_copies(Driver* driver, int repetitions, size_t max_bytes);
 
+// Addition of vectors of `bytes` in managed memory, and with copies of pageable memory; in turns.
+void measure_managed(Driver* driver, int repetitions, size_t bytes);
+
 }  // namespace vgpu::bench
 
 #endif  // VGPU_TOOLS_BENCH_MEASURE_H_

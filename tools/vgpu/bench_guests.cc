@@ -34,6 +34,7 @@ class GuestBench {
   void copies() {
     keep(child({"copies", options_.quick ? "5" : "15", options_.quick ? "16" : "256"}));
   }
+  void managed() { keep(child({"managed", options_.quick ? "5" : "25", "16"})); }
   void attach();
   void round_trips();
   void graphs();
@@ -158,6 +159,7 @@ void measure_guests(const BenchOptions& options, const Supervisor& supervisor, F
   bench.round_trips();
   bench.graphs();
   bench.copies();
+  bench.managed();
 }
 
 }  // namespace vgpu::tools

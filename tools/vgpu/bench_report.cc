@@ -47,6 +47,7 @@ class Judge {
   std::vector<BenchRow> rows_;
 };
 
+std::string times(double value) { return number_text(value, 2) + " times"; }
 std::string rate(double per_second) { return number_text(per_second / 1e6, 2) + " M/s"; }
 std::string trips(double count) { return number_text(count, count == int(count) ? 0 : 2); }
 std::string bytes(double count) { return number_text(count, 0) + " bytes"; }
@@ -93,6 +94,9 @@ std::vector<BenchRow> judge_figures(const Figures& figures) {
   judge.row("cuMemAlloc 4 KiB", "null.alloc_ns", 300, false, "<= 0.3 us", duration_text, "");
   judge.row("cuMemFree 4 KiB", "null.free_ns", 100, false, "<= 0.1 us", duration_text, "");
   judge_copies(figures, &judge);
+  judge.row("vector add, 16 MiB each, managed memory", "soft.add_managed_times", 1.2, false,
+            "<= 1.2 times with copies", times,
+            "with copies " + judge.shown("soft.add_copied_ns", duration_text));
   judge.row("round trips, attach to first kernel", "soft.first_kernel_trips", 3, false, "<= 3",
             trips, "");
   judge.row("round trips of copy in, launch, copy out", "soft.step_trips", 1, false, "<= 1", trips,
