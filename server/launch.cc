@@ -16,6 +16,10 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
     if (kernel->kernel == nullptr) return nullptr;  // a module's kernel stays in its context
     auto known = kernel->functions.find(session.bound());
     if (known == kernel->functions.end()) {
+      if (!charge_variables(&session.memory(), module, session.bound())) {
+        *result = CUDA_ERROR_OUT_OF_MEMORY;
+        return kernel;
+      }
       CUfunction function = nullptr;
       *result = session.driver().cuKernelGetFunction(&function,
                                                      kernel_in(*module, index, session.bound()));

@@ -89,6 +89,7 @@ CUkernel kernel_in(const Module& module, uint32_t index, const Context* context)
 
 void forget_uses(GuestMemory* memory, Module* module, const Context* context) {
   bool used = forget_globals(memory, module, context);
+  module->charges.erase(context);
   for (Kernel& kernel : module->kernels) {
     used |= kernel.functions.erase(context) != 0;
     if (kernel.context == context) kernel.context = nullptr;

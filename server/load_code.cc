@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "api/cudart/image.h"
+#include "api/cudart/variables.h"
 #include "module_layout_generated.h"
 #include "server/log.h"
 #include "server/module.h"
@@ -44,10 +45,17 @@ CUresult describe_all(const DriverTable& driver, Module* module) {
   return CUDA_SUCCESS;
 }
 
-// Whether kernels of the image may call printf. Only code that this device can run counts: a
-// library has it for many.
-bool may_print(const DriverTable& driver, const ImageBytes& bytes) {
+// What is asked of an image's code for the device of the current context.
+struct CodeFacts {
+  bool prints = true;           // kernels may call printf
+  uint64_t variable_bytes = 0;  // of global and constant memory
+};
+
+// Only code that this device can run counts: a library has it for many. What cannot be looked
+// through may print; that the driver can load it is then not likely.
+CodeFacts look_through(const DriverTable& driver, const ImageBytes& bytes) {
   constexpr std::string_view kPrintf = "vprintf";
+  CodeFacts facts;
   CUdevice device = 0;
   int major = 0, minor = 0;
   std::vector<cudart::Image> images;
@@ -57,14 +65,16 @@ bool may_print(const DriverTable& driver, const ImageBytes& bytes) {
       driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) !=
           CUDA_SUCCESS ||
       !cudart::parse_images(bytes.data(), bytes.size(), &images, nullptr)) {
-    return true;
+    return facts;
   }
   const auto capability = static_cast<uint32_t>(10 * major + minor);
-  return std::any_of(images.begin(), images.end(), [&](const cudart::Image& image) {
+  facts.prints = std::any_of(images.begin(), images.end(), [&](const cudart::Image& image) {
     const bool any_major = image.kind == cudart::Image::Kind::kPtx || image.arch == 0;
     const bool runs = image.arch <= capability && (any_major || image.arch / 10 == capability / 10);
     return runs && cudart::mentions(image, kPrintf);
   });
+  facts.variable_bytes = cudart::variable_bytes(images, capability);
+  return facts;
 }
 
 void unload(const DriverTable& driver, Module* module) {
@@ -76,17 +86,23 @@ void unload(const DriverTable& driver, Module* module) {
 
 }  // namespace
 
-CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module) {
+CUresult load_code(const DriverTable& driver, GuestMemory* memory, LoadRequest* request,
+                   Module* module) {
   const Rundown::Use use(&module->context->use);
   if (!use) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (CUresult result = driver.cuCtxSetCurrent(module->context->handle); result != CUDA_SUCCESS) {
     return result;
   }
+  const CodeFacts facts = look_through(driver, request->image);
+  request->prints = facts.prints;
+  module->variable_bytes = facts.variable_bytes;
+  if (!charge_variables(memory, module, module->context)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = request->library ? load_library(driver, request, module)
                                      : load_module(driver, request, module);
   if (result == CUDA_SUCCESS) result = describe_all(driver, module);
-  if (result == CUDA_SUCCESS) request->prints = may_print(driver, request->image);
-  if (result != CUDA_SUCCESS) unload(driver, module);  // the guest is told that there is none
+  if (result == CUDA_SUCCESS) return result;
+  unload(driver, module);  // the guest is told that there is none
+  module->charges.clear();
   return result;
 }
 

@@ -36,6 +36,15 @@ bool ModuleTable::take_upload(uint64_t id, ImageBytes* bytes) {
   return true;
 }
 
+bool charge_variables(GuestMemory* memory, Module* module, const Context* context) {
+  if (module->variable_bytes == 0 || module->charges.contains(context)) return true;
+  std::shared_ptr<Charge> charge =
+      memory->on(context->device)->charge_shared(module->variable_bytes);
+  const bool fits = charge != nullptr;
+  if (fits) module->charges[context] = std::move(charge);
+  return fits;
+}
+
 bool forget_globals(GuestMemory* memory, Module* module, const Context* context) {
   return std::erase_if(module->globals, [&](const auto& each) {
            const auto& [address, global] = each;
@@ -118,8 +127,10 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
   }
   session.pool().post([&session, request, module, room = *room, reply = record.reply()] {
     const CUresult result =
-        session.noted(load_code(session.driver(), request.get(), module.get()), module->context);
+        session.noted(load_code(session.driver(), &session.memory(), request.get(), module.get()),
+                      module->context);
     wire::ModuleLoadReply answer;
+    answer.variable_bytes = module->variable_bytes;  // when the quota does not reach, too
     if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
     if (request->prints) session.code_prints();  // before the guest can launch it
     answer.prints = request->prints ? 1 : 0;
@@ -180,6 +191,7 @@ bool handle_ModuleUnload(Session& session, const wire::ModuleUnloadArgs& args,
                                                        : driver.cuModuleUnload(module->module);
     session.noted(result, module->context);
     module->renewed.clear();  // with a context current
+    module->charges.clear();
     if (session.prints()) session.publish_output();
   }));
   return session.complete(record, CUDA_SUCCESS, nullptr, 0);
@@ -229,6 +241,9 @@ bool handle_ModuleGlobal(Session& session, const wire::ModuleGlobalArgs& args,
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const DriverTable& driver = session.driver();
+  if (session.bound() != nullptr && !charge_variables(&session.memory(), module, session.bound())) {
+    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
+  }
   const CUlibrary library = library_in(*module, session.bound());
   CUresult result =
       library != nullptr

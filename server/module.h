@@ -18,6 +18,7 @@
 #include "driver_table.h"
 #include "server/handles.h"
 #include "server/image_bytes.h"
+#include "server/quota.h"
 
 namespace vgpu::server {
 
@@ -79,6 +80,9 @@ struct Module {
   // Of a library, by contexts; in all others it is `library`. The consumer's.
   std::map<const Context*, std::unique_ptr<RenewedLibrary>> renewed;
   std::set<const Context*> stale;  // to be renewed before they use it again; the consumer's
+  uint64_t variable_bytes = 0;     // in each context that has it
+  // What these take of the quota, by contexts. The helper's until `ready`, then the consumer's.
+  std::map<const Context*, std::shared_ptr<Charge>> charges;
   std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };
@@ -103,6 +107,9 @@ struct ModuleTable {
   // Loaded, and not gone with its context.
   Module* find_ready(uint64_t id) const;
 };
+
+// Charges the module's variables in the context, unless they are; false: the quota does not reach.
+bool charge_variables(GuestMemory* memory, Module* module, const Context* context);
 
 // The guest may no longer copy to and from the module's variables; nullptr: in any context. Whether
 // it might.
@@ -136,9 +143,10 @@ CUresult describe_kernel(const DriverTable& driver, Kernel* kernel,
 // Runs one of the driver's loaders with the request's options; *log is what the compiler says.
 using JitLoader = std::function<CUresult(unsigned count, CUjit_option* options, void** values)>;
 CUresult with_jit_options(const LoadRequest& request, std::string* log, const JitLoader& load);
-// All of it, on a helper thread: loads in module->context, describes the kernels, fills
-// module->layout.
-CUresult load_code(const DriverTable& driver, LoadRequest* request, Module* module);
+// All of it, on a helper thread: charges the variables, loads in module->context, describes the
+// kernels, fills module->layout.
+CUresult load_code(const DriverTable& driver, GuestMemory* memory, LoadRequest* request,
+                   Module* module);
 
 // A library, or its kernel of this place, in a context; of a module null.
 CUlibrary library_in(const Module& module, const Context* context);

@@ -68,7 +68,10 @@ CUresult GuestDevice::request_credit(uint64_t total) {
   args.bytes = total - std::min(total, mapped);
   args.device = number_;
   wire::MemCreditReply answer;
-  const CUresult result = session_.ask(nullptr, Op::kMemCredit, args, &answer);
+  CUresult result = session_.ask(nullptr, Op::kMemCredit, args, &answer);
+  if (result != CUDA_SUCCESS) return result;
+  if (credit() < total && finish_unloads())
+    result = session_.ask(nullptr, Op::kMemCredit, args, &answer);
   if (result != CUDA_SUCCESS) return result;
   // Another thread may have taken some of it meanwhile; the caller then asks again.
   const bool raced = mapped != mapped_.load(std::memory_order_relaxed);
@@ -114,6 +117,8 @@ CUresult GuestDevice::lend(uint64_t bytes, uint64_t* address, uint64_t* lent) {
     args.device = number_;
     wire::SlabLendReply answer;
     result = session_.ask(nullptr, Op::kSlabLend, args, &answer);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && finish_unloads())
+      result = session_.ask(nullptr, Op::kSlabLend, args, &answer);
     *address = answer.address;
     *lent = answer.bytes;
     if (result != CUDA_SUCCESS || session_.channel().transport().same_address_space() ||
@@ -138,7 +143,9 @@ CUresult GuestDevice::allocate(uint64_t bytes, uint64_t* address) {
   args.bytes = bytes;
   args.device = number_;
   wire::MemAllocForwardReply answer;
-  const CUresult result = session_.ask(nullptr, Op::kMemAllocForward, args, &answer);
+  CUresult result = session_.ask(nullptr, Op::kMemAllocForward, args, &answer);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && finish_unloads())
+    result = session_.ask(nullptr, Op::kMemAllocForward, args, &answer);
   *address = answer.address;
   return result;
 }
@@ -153,6 +160,12 @@ CUresult GuestDevice::release(uint64_t address, bool waits) {
 
 void GuestDevice::finish_releases() {
   (void)session_.call(nullptr, Op::kMemFreeForward, wire::MemFreeForwardArgs());
+}
+
+bool GuestDevice::finish_unloads() {
+  if (!session_.unloading.exchange(false, std::memory_order_relaxed)) return false;
+  finish_releases();
+  return true;
 }
 
 void GuestDevice::forget_name(uint64_t id) {
@@ -186,7 +199,8 @@ uint64_t GuestDevice::quota(uint64_t granted) {
 
 uint64_t GuestDevice::used_beside() {
   const auto device = static_cast<CUdevice>(number_);
-  return session_.arrays().bytes(device) + session_.virtual_memory().created(device);
+  return session_.arrays().bytes(device) + session_.virtual_memory().created(device) +
+         variables_.load(std::memory_order_relaxed);
 }
 
 uint64_t GuestDevice::fence() {

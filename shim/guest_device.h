@@ -35,6 +35,12 @@ class GuestDevice final : private MemoryPort {
   void forget_name(uint64_t id);
   // Whether all that was submitted is known to be past.
   bool all_past() { return idle(); }
+  // Waits until the worker is through with modules that had variables. False: there are none.
+  bool finish_unloads();
+  // Bytes of modules' variables; modules add theirs.
+  std::atomic<uint64_t>* variables() { return &variables_; }
+  // Of the quota, but not out of memory(): arrays, what the guest maps itself, variables.
+  uint64_t used_beside() override;
 
  private:
   // MemoryPort
@@ -52,7 +58,6 @@ class GuestDevice final : private MemoryPort {
   void refused() override;
   bool idle() override;
   uint64_t quota(uint64_t granted) override;
-  uint64_t used_beside() override;
   uint64_t fence() override;
   uint64_t retired() override;
   bool wait_retired(uint64_t number) override;
@@ -60,6 +65,7 @@ class GuestDevice final : private MemoryPort {
   Session& session_;
   const uint32_t number_;
   bool open_;
+  std::atomic<uint64_t> variables_{0};
   std::atomic<uint64_t> mapped_{0};  // bytes of all MemMap and CreditReturn records
   DeviceMemory memory_;
 };

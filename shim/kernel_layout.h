@@ -42,6 +42,28 @@ struct Global {
 };
 
 // A module or a library: the same thing but for who may use it.
+// Bytes that are part of a sum for as long as this lasts.
+class CountedBytes {
+ public:
+  CountedBytes() = default;
+  CountedBytes(const CountedBytes&) = delete;
+  CountedBytes& operator=(const CountedBytes&) = delete;
+  ~CountedBytes() {
+    if (sum_ != nullptr) sum_->fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+  // Once. Relaxed: a number that is shown.
+  void count(std::atomic<uint64_t>* sum, uint64_t bytes) {
+    sum_ = sum;
+    bytes_ = bytes;
+    sum_->fetch_add(bytes, std::memory_order_relaxed);
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::atomic<uint64_t>* sum_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
 struct Module {
   uint64_t id = 0;             // on the wire
   Context* context = nullptr;  // null: a library
@@ -50,6 +72,7 @@ struct Module {
   std::map<std::string, uint32_t, std::less<>> index;
   // By context, of which a library has several, and name; under Session::objects.
   std::map<uint64_t, std::map<std::string, Global, std::less<>>> globals;
+  CountedBytes variables;  // in the context that it was loaded in
 };
 
 // A CUfunction or CUkernel.

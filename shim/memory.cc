@@ -76,8 +76,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
   shim::DeviceMemory& memory = session->memory_of(*context);
-  const uint64_t used = memory.used() + session->arrays().bytes(context->device) +
-                        session->virtual_memory().created(context->device);
+  const uint64_t used = memory.used() + session->guest_device(context->device).used_beside();
   if (total != nullptr) *total = memory.total();
   if (free != nullptr) *free = memory.total() - std::min(used, memory.total());
   return CUDA_SUCCESS;

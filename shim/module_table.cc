@@ -52,7 +52,8 @@ CUresult fetch_layout(Session& session, Context* context, uint64_t module, uint6
 }
 
 CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs& args,
-                       const LoadOptions& options, std::vector<uint8_t>* layout) {
+                       const LoadOptions& options, std::vector<uint8_t>* layout,
+                       uint64_t* variable_bytes) {
   const protocol::Staging::Piece piece = session.channel().allocate_down(kLayoutRoom, true);
   if (!piece.ok()) return session.lost();
   args.slab_offset = piece.offset;
@@ -64,6 +65,7 @@ CUresult load_uploaded(Session& session, Context* context, wire::ModuleLoadArgs&
   args.optimization_level = options.optimization_level;
   wire::ModuleLoadReply answer;
   const CUresult result = session.ask(context, Op::kModuleLoad, args, &answer);
+  *variable_bytes = answer.variable_bytes;
   if (answer.prints != 0) session.output().code_prints();
   const std::byte* room = session.channel().down_slab().data() + piece.offset;
   const bool whole = answer.layout_bytes <= kLayoutRoom;
@@ -177,11 +179,18 @@ CUresult load_image(Session& session, Context* context, const void* image,
   if (handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   wire::ModuleLoadArgs args;
   args.module = handle;
-  args.upload = session.next_upload.fetch_add(1, std::memory_order_relaxed);
   args.kind = context == nullptr ? 1 : 0;
-  CUresult result = stage_image(session, where, args.upload, bytes.data(), bytes.size());
   std::vector<uint8_t> layout;
-  if (result == CUDA_SUCCESS) result = load_uploaded(session, where, args, options, &layout);
+  uint64_t variable_bytes = 0;
+  const auto load = [&] {
+    args.upload = session.next_upload.fetch_add(1, std::memory_order_relaxed);
+    const CUresult r = stage_image(session, where, args.upload, bytes.data(), bytes.size());
+    if (r != CUDA_SUCCESS) return r;
+    return load_uploaded(session, where, args, options, &layout, &variable_bytes);
+  };
+  CUresult result = load();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && session.reclaim(where->device, variable_bytes))
+    result = load();
   Module* module =
       context != nullptr ? session.modules.find(handle) : session.libraries.find(handle);
   if (result == CUDA_SUCCESS && !read_layout(layout, module)) {
@@ -191,6 +200,10 @@ CUresult load_image(Session& session, Context* context, const void* image,
   if (result != CUDA_SUCCESS) {
     remove_module(session, handle);
     return result;
+  }
+  if (variable_bytes != 0) {
+    std::unique_lock lock(session.objects);
+    module->variables.count(session.guest_device(where->device).variables(), variable_bytes);
   }
   *id = handle;
   return session.show_output(CUDA_SUCCESS);
@@ -220,6 +233,7 @@ void unload(Session& session, Module* module) {
   wire::ModuleUnloadArgs args;
   args.module = module->id;
   if (module->library == 0) session.post(module->context, Op::kModuleUnload, args);
+  if (module->variables.bytes() != 0) session.unloading.store(true, std::memory_order_relaxed);
   std::unique_lock lock(session.objects);
   for (Kernel& kernel : module->kernels) {
     if (kernel.function_id != 0) session.functions.remove(kernel.function_id);

@@ -201,8 +201,8 @@ class Session {
   // Gives memory of a device that is free, and kept by pools, back for `bytes` of another kind.
   // Whether any went.
   bool reclaim(CUdevice device, uint64_t bytes) {
-    const bool pooled = pools_->give_back(device);
-    return guest_device(device).memory().reclaim(bytes) || pooled;
+    const bool others = pools_->give_back(device) | guest_device(device).finish_unloads();
+    return guest_device(device).memory().reclaim(bytes) || others;
   }
   // Tells the worker the name of a device's primary context. The record's number; 0: over.
   uint64_t name_primary(Context* primary);
@@ -235,6 +235,8 @@ class Session {
   SlotMap<Function, kFunctionTag> functions;
   SlotMap<Function, kKernelTag> kernels;
   std::atomic<uint64_t> next_upload{1};
+  // Modules with variables are being unloaded: their memory is not back yet. Relaxed: a hint.
+  std::atomic<bool> unloading{false};
 
  private:
   // Everything with a handle that the worker keeps for this guest. Under `objects`.

@@ -330,20 +330,21 @@ bool ptx_text(const Image& image, std::string* text, std::string* why) {
   return true;
 }
 
+bool unpacked_code(const Image& image, std::string* room, std::string_view* code) {
+  *code = image.bytes;
+  if (image.code.empty()) return true;
+  *code = {reinterpret_cast<const char*>(image.code.data()), image.code.size()};
+  if (image.text_bytes == 0) return true;
+  if (!unpack(image.code, image.flags, image.text_bytes, room, nullptr)) return false;
+  *code = *room;
+  return true;
+}
+
 bool mentions(const Image& image, std::string_view word) {
-  std::string unpacked;
-  std::string_view code(image.bytes);
-  if (!image.code.empty()) {
-    code = {reinterpret_cast<const char*>(image.code.data()), image.code.size()};
-    if (image.text_bytes != 0) {
-      if (image.text_bytes > kSearchBytesMax ||
-          !unpack(image.code, image.flags, image.text_bytes, &unpacked, nullptr)) {
-        return true;
-      }
-      code = unpacked;
-    }
-  }
-  return code.size() > kSearchBytesMax ||
+  std::string room;
+  std::string_view code;
+  return image.text_bytes > kSearchBytesMax || !unpacked_code(image, &room, &code) ||
+         code.size() > kSearchBytesMax ||
          memmem(code.data(), code.size(), word.data(), word.size()) != nullptr;
 }
 

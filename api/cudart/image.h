@@ -53,6 +53,9 @@ bool view_image(const void* image, std::string* blob, std::string_view* bytes, s
 // that is wanted.
 bool ptx_text(const Image& image, std::string* text, std::string* why);
 
+// The bytes of an image, unpacked: its own, or *room. False: they are damaged.
+bool unpacked_code(const Image& image, std::string* room, std::string_view* code);
+
 // Whether the code of an image, unpacked, has `word` in it: the name of a function that it calls,
 // for example. True also for what cannot be looked through, or is longer than kSearchBytesMax.
 inline constexpr uint64_t kSearchBytesMax = 64ull << 20;

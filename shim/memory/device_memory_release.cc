@@ -11,15 +11,17 @@ namespace vgpu::shim {
 bool DeviceMemory::reclaim(uint64_t bytes) {
   std::unique_lock lock(mutex_);
   bool any = return_chunk();
+  if (options_.mode == MemoryMode::kMapped) {
+    // First, even if there is none: from here on the worker makes no credit ahead of what goes
+    // back.
+    const uint64_t credit = port_.credit(), unused = credit - std::min(credit, ever_mapped_);
+    port_.return_credit(unused);
+    ever_mapped_ += unused;
+    any |= unused != 0;
+  }
   while (large_free_.bytes() < bytes && !pending_.empty() && wait_for_pending()) {
   }
-  any |= give_back(bytes);
-  if (options_.mode != MemoryMode::kMapped) return any;
-  const uint64_t credit = port_.credit();
-  if (credit <= ever_mapped_) return any;
-  port_.return_credit(credit - ever_mapped_);
-  ever_mapped_ = credit;
-  return true;
+  return give_back(bytes) || any;
 }
 
 void DeviceMemory::give_back_free() {

@@ -141,6 +141,26 @@ CUresult graph_node(uint64_t bytes, Undo* undo) {
   return result;
 }
 
+std::string code_with(uint64_t variable_bytes) {
+  return ".version 8.0\n.target sm_52\n.address_size 64\n.visible .global .align 8 .b8 room[" +
+         std::to_string(variable_bytes) + "];\n.visible .entry none() { ret; }\n";
+}
+
+CUresult module(uint64_t bytes, Undo* undo) {
+  CUmodule loaded = nullptr;
+  const CUresult result = g_cuda.cuModuleLoadData(&loaded, code_with(bytes).c_str());
+  *undo = [loaded] { expect("cuModuleUnload", g_cuda.cuModuleUnload(loaded), CUDA_SUCCESS); };
+  return result;
+}
+
+CUresult library(uint64_t bytes, Undo* undo) {
+  CUlibrary loaded = nullptr;
+  const CUresult result = g_cuda.cuLibraryLoadData(&loaded, code_with(bytes).c_str(), nullptr,
+                                                   nullptr, 0, nullptr, nullptr, 0);
+  *undo = [loaded] { expect("cuLibraryUnload", g_cuda.cuLibraryUnload(loaded), CUDA_SUCCESS); };
+  return result;
+}
+
 struct Row {
   const char* name;
   Take take;
@@ -158,6 +178,8 @@ const Row kRows[] = {
     {"cuArray3DCreate_v2", array_3d, false, true},
     {"cuMipmappedArrayCreate", mipmapped, false, true},
     {"cuGraphAddMemAllocNode", graph_node, false, false},
+    {"cuModuleLoadData", module, false, true},
+    {"cuLibraryLoadData", library, false, true},
 };
 
 uint64_t free_bytes(uint64_t* total) {

@@ -36,9 +36,9 @@ COUNTS_NOTHING = {
         cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
         cuMemRetainAllocationHandle cuImportExternalMemory cuExternalMemoryGetMappedBuffer
         cuMipmappedArrayGetLevel cuArrayGetPlane""",
-    "code and its variables: the driver's own (docs/tenants.md)":
-        """cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary
-        cuModuleGetLoadingMode cuModuleGetGlobal_v2 cuLibraryLoadData cuLibraryLoadFromFile
+    "the same as cuModuleLoadData and cuLibraryLoadData, or about what these have loaded":
+        """cuModuleLoad cuModuleLoadDataEx cuModuleLoadFatBinary
+        cuModuleGetLoadingMode cuModuleGetGlobal_v2 cuLibraryLoadFromFile
         cuLibraryGetGlobal cuLibraryGetManaged cuLibraryGetModule cuLibraryGetUnifiedFunction
         cuKernelGetLibrary cuFuncGetModule cuFuncIsLoaded cuFuncLoad cuLinkCreate_v2""",
     "objects without memory of ours, bounded by number":
