@@ -49,17 +49,29 @@ constexpr CUdevice_attribute kOfOurMaking[] = {
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
 };
 
+// What needs memory of the program's own in the worker, which guests on another host and in
+// machines have not. Of managed memory the guest's side says so itself.
+constexpr CUdevice_attribute kOfHostMemory[] = {
+    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
+    CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
+};
+
 // What needs pages or descriptors that both sides have, which no guest on another host has.
 constexpr CUdevice_attribute kNotRemote[] = {
-    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
     CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
 };
+
+void take_away(std::span<const CUdevice_attribute> attributes,
+               std::vector<protocol::DeviceSnapshot>* devices) {
+  for (protocol::DeviceSnapshot& device : *devices) {
+    for (const CUdevice_attribute attribute : attributes) device.attributes[attribute] = 0;
+  }
+}
 
 Status failed(const DriverTable& driver, const char* what, CUresult result) {
   const char* name = nullptr;
@@ -357,11 +369,10 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
     for (size_t other = 0; other < devices->count(); ++other)
       device.add_peer_facts(*devices->at(other), &reply.devices.back().peers);
   }
-  if ((hello.flags & protocol::kHelloRemote) != 0) {
-    for (protocol::DeviceSnapshot& device : reply.devices) {
-      for (const CUdevice_attribute attribute : kNotRemote) device.attributes[attribute] = 0;
-    }
-  }
+  const bool remote = (hello.flags & protocol::kHelloRemote) != 0;
+  if (remote || (hello.flags & protocol::kHelloRegion) != 0)
+    take_away(kOfHostMemory, &reply.devices);
+  if (remote) take_away(kNotRemote, &reply.devices);
   devices->choose_range(hello, &reply);
   // Blocks of pools are shared piece by piece, which lent slabs have none of.
   if (reply.allocator != protocol::AllocatorMode::kReserved) {

@@ -147,8 +147,8 @@ void set_up_backend() {
     die(path + " is not built");
   }
   const bool region = backend_name() == "region";
-  if (backend_name() == "shm" || is_remote() || region) start_server();
-  if (is_remote()) start_gate();
+  if (backend_name() == "shm" || is_apart()) start_server();
+  if (is_apart() && !region) start_gate();
   if (region) start_machine();
   if (backend_name() == "loop") {
     ::setenv("VGPU_SERVER", "loop:", 1);
@@ -156,7 +156,7 @@ void set_up_backend() {
   }
 }
 
-bool is_remote() { return backend_name() == "fabric"; }
+bool is_apart() { return backend_name() == "fabric" || backend_name() == "region"; }
 
 bool tear_down_backend() {
   bool well = true;

@@ -35,7 +35,7 @@ class ManagedTest : public KernelTest {
     int managed = 0;
     ASSERT_OK(cuDeviceGetAttribute(&managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, device_));
     if (managed != 0) return;
-    ASSERT_TRUE(is_remote()) << "only a device on another host has none";
+    ASSERT_TRUE(is_apart()) << "only a device on another host has none";
     CUdeviceptr none = 0;
     EXPECT_CU(cuMemAllocManaged(&none, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_NOT_SUPPORTED);
     GTEST_SKIP() << "no managed memory here";
