@@ -17,6 +17,8 @@ FILES = [
     ("bin/vgpu-agent", "usr/bin/vgpu-agent", 0o755),
     ("lib/guest/libcuda.so.1", "usr/lib/vgpu/guest/libcuda.so.1", 0o755),
 ]
+# For servers on a network, where the build has it; it wants libfabric and libzmq, which only it loads.
+NETWORK_FILES = [("lib/guest/libvgpu-net.so", "usr/lib/vgpu/guest/libvgpu-net.so", 0o755)]
 TREE_FILES = [
     ("vm/vgpu-agent.service", "lib/systemd/system/vgpu-agent.service", 0o644),
     ("docs/vm.md", "usr/share/doc/vgpu-guest/vm.md", 0o644),
@@ -27,17 +29,21 @@ Version: {version}
 Architecture: amd64
 Maintainer: vGPU
 Depends: libc6, libstdc++6, libgcc-s1
+Recommends: libfabric1, libzmq5
 Section: utils
 Priority: optional
 Description: vGPU for programs in a virtual machine
  Preloaded into unmodified CUDA programs, its libcuda.so.1 has their calls run on
- the GPU of the host, over the memory of an ivshmem device.
+ the GPU of the host, over the memory of an ivshmem device, or on a server's, over
+ a network.
 """
 
 
 def fill(folder, build):
     """The guest's files under `folder`."""
     sources = [(build / name, there, mode) for name, there, mode in FILES]
+    sources += [(build / name, there, mode) for name, there, mode in NETWORK_FILES
+                if (build / name).exists()]
     sources += [(ROOT / name, there, mode) for name, there, mode in TREE_FILES]
     for source, there, mode in sources:
         target = folder / there

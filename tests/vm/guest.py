@@ -9,10 +9,18 @@ import subprocess
 import tarfile
 import tempfile
 
-KERNEL_PACKAGE = "linux-image-cloud-amd64"  # its dependency is the kernel itself
+# Their dependencies are the kernels themselves. The smaller one has no RDMA.
+KERNEL_PACKAGE = "linux-image-cloud-amd64"
+RDMA_KERNEL_PACKAGE = "linux-image-amd64"
 FETCH_SECONDS_MAX = 300
 BOOT_SECONDS_MAX = 240  # emulated, on a machine that may be busy
 MARK = "vgpu-test:"     # in front of what the guest's script says to the test
+NETWORK_MODULES = ["virtio_pci", "virtio_net"]
+NETWORK_UP = """
+modules
+ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
+"""
+HOST = "10.0.2.2"  # the host's loopback device, as a machine of network_devices() sees it
 VFIO_MODULES = ["irqbypass", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"]
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -31,13 +39,13 @@ poweroff -f
 """
 
 
-def kernel(cache):
+def kernel(cache, meta_package=KERNEL_PACKAGE):
     """Path of a kernel image of Debian's, fetched once into the folder `cache`."""
     images = sorted(cache.glob("root/boot/vmlinuz-*"))
     if images:
         return images[-1]
     cache.mkdir(parents=True, exist_ok=True)
-    shown = subprocess.run(["apt-cache", "depends", KERNEL_PACKAGE], text=True, check=True,
+    shown = subprocess.run(["apt-cache", "depends", meta_package], text=True, check=True,
                            capture_output=True, timeout=FETCH_SECONDS_MAX).stdout
     package = re.search(r"Depends: (linux-image-[0-9]\S*)", shown).group(1)
     # apt's own user fetches, and may not write into a folder of ours.
@@ -51,15 +59,25 @@ def kernel(cache):
 
 
 def modules_of(image, names):
-    """(name, content) of kernel modules, in the order of `names`; what is built in is left out."""
+    """(name, content) of kernel modules in the order of `names`, each behind those that it wants;
+    what is built in is left out."""
     release = image.name.removeprefix("vmlinuz-")
     folder = image.parents[1] / "lib/modules" / release
-    found = []
+    paths = {path.stem.replace("-", "_"): path for path in folder.rglob("*.ko")}
+    found = {}
+
+    def add(name):
+        path = paths.get(name.replace("-", "_"))
+        if path is None or path.name in found:
+            return
+        content = path.read_bytes()
+        for wanted in re.search(rb"\0depends=([^\0]*)\0", content).group(1).decode().split(","):
+            add(wanted)
+        found[path.name] = content
+
     for name in names:
-        paths = list(folder.rglob(name.replace("-", "[-_]") + ".ko"))
-        if paths:
-            found.append((paths[0].name, paths[0].read_bytes()))
-    return found
+        add(name)
+    return list(found.items())
 
 
 def libraries_of(program):
@@ -119,15 +137,19 @@ def padded(data):
     return data + b"\0" * (-len(data) % 4)
 
 
-def make_image(path, package, script, programs=(), modules=()):
-    """An initramfs that runs `script` (sh) and powers off. `programs`: (file here, path there)."""
+def make_image(path, package, script, programs=(), modules=(), files=()):
+    """An initramfs that runs `script` (sh) and powers off. `programs`: (file here, path there);
+    `files`: the same of what is no program and only its owner's. `package` may be None."""
     image = Image()
     for folder in ("proc", "sys", "dev", "tmp", "run"):
         image.folder(folder)
     image.file("/bin/busybox", pathlib.Path("/bin/busybox").read_bytes())
-    image.package(package)
+    if package is not None:
+        image.package(package)
     for source, there in programs:
         image.program(source, there)
+    for source, there in files:
+        image.file(there, pathlib.Path(source).read_bytes(), 0o600)
     image.folder("modules")
     for name, content in modules:
         image.file(f"/modules/{name}", content)
@@ -137,11 +159,11 @@ def make_image(path, package, script, programs=(), modules=()):
     image.write(path)
 
 
-def qemu_command(image, initramfs, devices, append="", machine="q35"):
+def qemu_command(image, initramfs, devices, append="", machine="q35", processors=1):
     """QEMU in emulation, asked for by name: where KVM opens but cannot run a kernel, "KVM if there
     is any" would hang."""
     return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-M", machine,
-            "-m", "768", "-smp", "1", "-nodefaults", "-no-user-config", "-display", "none",
+            "-m", "768", "-smp", str(processors), "-nodefaults", "-no-user-config", "-display", "none",
             "-no-reboot", "-serial", "stdio", "-kernel", str(image), "-initrd", str(initramfs),
             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off {append}".strip(), *devices]
 
@@ -154,6 +176,12 @@ def plain_devices(memory, size):
 def doorbell_devices(socket):
     return ["-chardev", f"socket,id=vgpu,path={socket}",
             "-device", "ivshmem-doorbell,vectors=1,chardev=vgpu"]
+
+
+def network_devices(restricted=False):
+    """A network of QEMU's own: the host is at HOST, unless `restricted`."""
+    own = ",restrict=on" if restricted else ""
+    return ["-netdev", f"user,id=net{own}", "-device", "virtio-net-pci,netdev=net,romfile="]
 
 
 def said(output):

@@ -1,223 +1,25 @@
 // vgpu bench network: what a channel between hosts costs, beside libfabric itself in the same run.
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
-#include <sched.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/mapping.h"
-#include "base/stream_copy.h"
-#include "protocol/wire/encoder.h"
-#include "tools/bench/network/peers.h"
+#include "tools/bench/network/sides.h"
 
 namespace vgpu::bench {
 namespace {
-
-constexpr int kTimeoutMs = 20'000;
-constexpr uint64_t kPiece = 256 * 1024;
-constexpr uint64_t kRecordBody = 80;  // with its header about a launch without parameters
 
 struct Row {
   std::string what, aim;
   double ours = 0, raw = 0;
   std::string unit;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
-double seconds_since(uint64_t start) { return static_cast<double>(monotonic_ns() - start) / 1e9; }
-
-// --- raw
-// -------------------------------------------------------------------------------------------
-class Counter final : public net::LinkSink {
- public:
-  bool received(std::span<const std::byte> /*message*/) override {
-    ++messages;
-    return true;
-  }
-  void written(uint64_t /*token*/) override { ++writes; }
-  uint64_t messages = 0, writes = 0;
-};
-
-class Raw {
- public:
-  Raw(const net::Provider& provider, const net::Secret& secret, const RawServer& server) {
-    Result<Mapping> mapped = Mapping::map_private(kRawWindowBytes);
-    if (!mapped.ok()) die("no memory");
-    memory_ = std::move(*mapped);
-    std::memset(memory_.data(), 1, memory_.size());
-    auto link = net::FabricLink::connect(provider, server.address, {secret},
-                                         {memory_.bytes(), memory_.bytes()}, kTimeoutMs);
-    if (!link.ok()) die(link.status().to_string());
-    link_ = std::move(*link);
-  }
-
-  // Nanoseconds of one exchange of 64 bytes, both sides polling all the time.
-  double ping_pong_ns(int rounds) {
-    std::vector<double> times;
-    for (int i = 0; i < rounds; ++i) {
-      const uint64_t start = monotonic_ns();
-      say(kEcho, 0);
-      wait_messages(counter_.messages + 1);
-      times.push_back(static_cast<double>(monotonic_ns() - start));
-    }
-    return median(times);
-  }
-
-  // Bytes per second of writes of 1 MiB, eight on their way.
-  double stream_up(uint64_t bytes) {
-    const uint64_t start = monotonic_ns();
-    const uint64_t first = counter_.writes;
-    for (uint64_t i = 0; i < bytes / net::kWriteBytesMax; ++i) {
-      while (i - (counter_.writes - first) >= 8) poll();
-      const uint64_t place = i % (memory_.size() / net::kWriteBytesMax) * net::kWriteBytesMax;
-      while (link_->write(memory_.bytes().subspan(place, net::kWriteBytesMax), place, 1) !=
-             net::Sent::kDone)
-        poll();
-    }
-    const uint64_t answer = counter_.messages + 1;
-    say(kStreamEnd, 0);
-    wait_messages(answer);
-    return static_cast<double>(bytes) / seconds_since(start);
-  }
-
-  double stream_down(uint64_t bytes) {
-    const uint64_t start = monotonic_ns();
-    const uint64_t answer = counter_.messages + 1;
-    say(kStreamDown, bytes);
-    wait_messages(answer);
-    return static_cast<double>(bytes) / seconds_since(start);
-  }
-
- private:
-  void poll() {
-    if (link_->poll(&counter_) < 0) die("the raw peer is gone");
-  }
-  void say(uint64_t op, uint64_t bytes) {
-    const uint64_t words[8] = {op, bytes};
-    while (link_->send(std::as_bytes(std::span(words))) == net::Sent::kFull) poll();
-  }
-  void wait_messages(uint64_t count) {
-    while (counter_.messages < count) poll();
-  }
-  Mapping memory_;
-  std::unique_ptr<net::FabricLink> link_;
-  Counter counter_;
-};
-
-// --- ours
-// ------------------------------------------------------------------------------------------
-class Ours {
- public:
-  Ours(const net::FabricTarget& target, const protocol::ChannelSizes& sizes) {
-    auto transport = net::connect_fabric(target, sizes, kTimeoutMs);
-    if (!transport.ok()) die(transport.status().to_string());
-    auto channel = protocol::GuestChannel::open(std::move(*transport));
-    if (!channel.ok()) die(channel.status().to_string());
-    channel_ = std::move(*channel);
-  }
-
-  double call_ns(int rounds) {
-    std::vector<double> times;
-    for (int i = 0; i < rounds; ++i) {
-      const uint64_t start = monotonic_ns();
-      call(kAnswer, {}, {});
-      times.push_back(static_cast<double>(monotonic_ns() - start));
-    }
-    return median(times);
-  }
-
-  double records_per_s(uint64_t records) {
-    const uint64_t start = monotonic_ns();
-    for (uint64_t i = 0; i < records; ++i) post(kDrop, {}, protocol::kNoReply);
-    call(kAnswer, {}, {});
-    return static_cast<double>(records) / seconds_since(start);
-  }
-
-  // As the shim copies from memory of the program's; from nowhere: what lies in the slab, which is
-  // registered.
-  double copy_up(std::span<const std::byte> from, uint64_t bytes) {
-    const uint64_t start = monotonic_ns();
-    for (uint64_t done = 0; done < bytes; done += kPiece) {
-      const protocol::Staging::Piece piece = channel_->allocate_up(kPiece);
-      if (!piece.ok()) die("the session is gone");
-      std::span<const std::byte> part = channel_->up_slab().subspan(piece.offset, kPiece);
-      if (!from.empty()) part = from.subspan(done % from.size(), kPiece);
-      channel_->mover()->stage(piece.offset, part);
-      std::lock_guard lock(channel_->lock());
-      const uint64_t number = write(kCopyUp, {piece.offset, kPiece, done, 0}, protocol::kNoReply);
-      channel_->bind_up(piece, number);
-    }
-    call(kAnswer, {}, {});
-    return static_cast<double>(bytes) / seconds_since(start);
-  }
-
-  double copy_down(std::span<std::byte> to, uint64_t bytes) {
-    struct Flight {
-      uint32_t slot;
-      protocol::Staging::Piece piece;
-      uint64_t done;
-    };
-    std::vector<Flight> flights;
-    const auto finish = [&] {
-      const Flight flight = flights.front();
-      flights.erase(flights.begin());
-      wait(flight.slot);
-      stream_copy(to.data() + flight.done % to.size(),
-                  channel_->down_slab().data() + flight.piece.offset, kPiece);
-      channel_->release_down(flight.piece);
-    };
-    const uint64_t start = monotonic_ns();
-    for (uint64_t done = 0; done < bytes; done += kPiece) {
-      if (flights.size() == 8) finish();
-      const Flight flight{channel_->replies().acquire(), channel_->allocate_down(kPiece, true),
-                          done};
-      post(kCopyDown, {flight.piece.offset, kPiece, done, 0}, flight.slot, flight.piece.offset,
-           kPiece);
-      flights.push_back(flight);
-    }
-    while (!flights.empty()) finish();
-    return static_cast<double>(bytes) / seconds_since(start);
-  }
-
- private:
-  uint64_t write(WorkerOp op, const CopyArgs& args, uint32_t slot) {
-    struct {
-      CopyArgs args;
-      std::byte rest[kRecordBody - sizeof(CopyArgs)];
-    } body{args, {}};
-    return protocol::write_record(&channel_->producer(), op, body, {}, slot);
-  }
-  void post(WorkerOp op, const CopyArgs& args, uint32_t slot, uint64_t offset = 0,
-            uint64_t bytes = 0) {
-    std::lock_guard lock(channel_->lock());
-    if (slot != protocol::kNoReply) channel_->mover()->expect(slot, offset, bytes);
-    if (write(op, args, slot) == 0) die("the session is gone");
-  }
-  void wait(uint32_t slot) {
-    protocol::Reply reply;
-    if (channel_->replies().wait(slot, &reply) != protocol::WaitResult::kReady)
-      die("the session is gone");
-    channel_->replies().release(slot);
-  }
-  void call(WorkerOp op, const CopyArgs& args, std::span<std::byte> /*unused*/) {
-    const uint32_t slot = channel_->replies().acquire();
-    post(op, args, slot);
-    wait(slot);
-  }
-  std::unique_ptr<protocol::GuestChannel> channel_;
 };
 
 std::string table(const std::vector<Row>& rows) {
@@ -257,6 +59,68 @@ void measure_idle(const Session& session, int ms, std::vector<Row>* rows) {
   rows->push_back({"idle worker, CPU", "0 %", percent(session.worker.cpu_ns() - worker), 0, "%"});
 }
 
+using Sizes = std::vector<uint64_t>;  // of copies, in MiB
+constexpr uint64_t kMiB = 1 << 20;
+
+// Median of rates that are measured in turns, so that whatever else the machine does hits both.
+template <typename OursFn, typename RawFn>
+std::pair<double, double> in_turns(int turns, const OursFn& ours, const RawFn& raw) {
+  std::vector<double> of_ours, of_raw;
+  for (int i = 0; i < turns; ++i) {
+    ::poll(nullptr, 0, 2 * kRawAwakeNs / 1'000'000);  // the raw peer goes to sleep
+    of_ours.push_back(ours());
+    of_raw.push_back(raw());
+  }
+  return {median(std::move(of_ours)), median(std::move(of_raw))};
+}
+
+void measure_calls(bool quick, Ours* ours, Raw* raw, std::vector<Row>* rows) {
+  const int rounds = quick ? 2000 : 20'000;
+  (void)ours->call_ns(rounds / 10);
+  (void)raw->ping_pong_ns(rounds / 10);
+  const auto [call, ping] = in_turns(
+      5, [&] { return ours->call_ns(rounds) / 1e3; },
+      [&] { return raw->ping_pong_ns(rounds) / 1e3; });
+  rows->push_back({"synchronous call, 64 bytes each way", "<= 1.3", call, ping, "us"});
+  const uint64_t records = quick ? 500'000 : 4'000'000;
+  constexpr uint64_t kWrite = 8192;  // as many records as travel in a message
+  const auto [launches, written] = in_turns(
+      3, [&] { return ours->records_per_s(records) / 1e6; },
+      [&] { return raw->stream_up(records * kRecordBytes, kWrite) / kRecordBytes / 1e6; });
+  rows->push_back({"launches (records of 96 bytes)", ">= 2 M/s", launches, written, "M/s"});
+}
+
+void measure_copies(bool quick, Ours* ours, Raw* raw, std::vector<Row>* rows) {
+  std::vector<std::byte> data(32 * kMiB, std::byte{3});
+  (void)ours->copy_up(data, 64 * kMiB);
+  (void)ours->copy_down(data, 64 * kMiB);
+  (void)raw->stream_up(64 * kMiB);
+  (void)raw->stream_down(64 * kMiB);
+  for (const uint64_t mib : quick ? Sizes{1, 64} : Sizes{1, 16, 256, 1024}) {
+    const uint64_t bytes = mib * kMiB;
+    const int turns = mib <= 64 ? 15 : 3;
+    const std::string of = ", " + std::to_string(mib) + " MiB";
+    const auto add = [&](const std::string& what, const char* aim,
+                         std::pair<double, double> of_both) {
+      rows->push_back({what + of, aim, of_both.first / 1e9, of_both.second / 1e9, "GB/s"});
+    };
+    const auto up = [&] { return raw->stream_up(bytes); };
+    const auto down = [&] { return raw->stream_down(bytes); };
+    add("to device, lies in the slab", ">= 0.95",
+        in_turns(
+            turns, [&] { return ours->copy_up({}, bytes); }, up));
+    add("to device, pageable", ">= 0.70",
+        in_turns(
+            turns, [&] { return ours->copy_up(data, bytes); }, up));
+    add("from device, into the slab", ">= 0.95",
+        in_turns(
+            turns, [&] { return ours->copy_down({}, bytes); }, down));
+    add("from device, pageable", ">= 0.70",
+        in_turns(
+            turns, [&] { return ours->copy_down(data, bytes); }, down));
+  }
+}
+
 int run(bool quick, const std::string& json) {
   const net::Provider provider;
   net::Secret secret{};
@@ -264,29 +128,11 @@ int run(bool quick, const std::string& json) {
   const protocol::ChannelSizes sizes;
   const RawServer raw_server = start_raw(provider, secret);
   const Session session = start_session(provider, secret, sizes);
-  const int rounds = quick ? 2000 : 20'000;
-  const uint64_t bytes = uint64_t{quick ? 256u : 1024u} << 20;
-  std::vector<std::byte> data(32 << 20, std::byte{3});
   std::vector<Row> rows;
-  // In turns, so that whatever else the machine does hits both.
   Ours ours({provider, session.address, "", secret}, sizes);
   Raw raw(provider, secret, raw_server);
-  (void)ours.call_ns(rounds / 10);
-  (void)raw.ping_pong_ns(rounds / 10);
-  rows.push_back({"synchronous call, 64 bytes each way", "<= 1.3", ours.call_ns(rounds) / 1e3,
-                  raw.ping_pong_ns(rounds) / 1e3, "us"});
-  const uint64_t records = quick ? 500'000 : 4'000'000;
-  rows.push_back(
-      {"launches (records of 96 bytes)", ">= 2 M/s", ours.records_per_s(records) / 1e6, 0, "M/s"});
-  (void)ours.copy_up(data, bytes / 8);
-  (void)raw.stream_up(bytes / 8);
-  rows.push_back({"copy to device, of what lies in the slab", ">= 0.95",
-                  ours.copy_up({}, bytes) / 1e9, raw.stream_up(bytes) / 1e9, "GB/s"});
-  rows.push_back({"copy to device, of pageable memory", ">= 0.70", ours.copy_up(data, bytes) / 1e9,
-                  raw.stream_up(bytes) / 1e9, "GB/s"});
-  (void)ours.copy_down(data, bytes / 8);
-  rows.push_back({"copy from device", ">= 0.70", ours.copy_down(data, bytes) / 1e9,
-                  raw.stream_down(bytes) / 1e9, "GB/s"});
+  measure_calls(quick, &ours, &raw, &rows);
+  measure_copies(quick, &ours, &raw, &rows);
   measure_idle(session, quick ? 1000 : 3000, &rows);
   std::printf("%s", table(rows).c_str());
   if (json.empty()) return 0;

@@ -26,6 +26,7 @@ inline constexpr uint64_t kDeviceBytes = 64 << 20;  // "device" memory that copi
 // What raw peers are asked by a first word of each message.
 enum RawOp : uint64_t { kEcho = 1, kStreamEnd = 2, kStreamDown = 3 };
 inline constexpr uint64_t kRawWindowBytes = 32 << 20;
+inline constexpr uint64_t kRawAwakeNs = 20'000'000;  // so long after the last thing that came
 
 // A process of this bench; killed when it ends.
 class Peer {
