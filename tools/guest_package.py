@@ -17,7 +17,7 @@ FILES = [
     ("bin/vgpu-agent", "usr/bin/vgpu-agent", 0o755),
     ("lib/guest/libcuda.so.1", "usr/lib/vgpu/guest/libcuda.so.1", 0o755),
 ]
-# For servers on a network, where the build has it; it wants libfabric and libzmq, which only it loads.
+# For servers on a network, where the build has it. It alone wants libfabric and libzmq.
 NETWORK_FILES = [("lib/guest/libvgpu-net.so", "usr/lib/vgpu/guest/libvgpu-net.so", 0o755)]
 TREE_FILES = [
     ("vm/vgpu-agent.service", "lib/systemd/system/vgpu-agent.service", 0o644),

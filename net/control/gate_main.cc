@@ -136,4 +136,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace vgpu::net
 
-int main(int argc, char** argv) { return vgpu::net::run(argc, argv); }
+int main(int argc, char** argv) {
+  // No device memory is registered here; libfabric would look for that in all of the kernel's
+  // symbols.
+  (void)::setenv("FI_HMEM", "system", 0);
+  return vgpu::net::run(argc, argv);
+}

@@ -157,7 +157,10 @@ Status FabricLink::open(fi_info* info, fid_fabric* fabric, fid_eq* events,
   domain_.reset(domain);
   fi_cq_attr attributes{};
   attributes.format = FI_CQ_FORMAT_DATA;
-  attributes.size = 2 * (kOps + kReceivesPosted);
+  // Some providers set a place aside for each receive that an endpoint could have, and refuse to
+  // send without another.
+  attributes.size =
+      std::max(2 * (kOps + kReceivesPosted), info->tx_attr->size + info->rx_attr->size);
   attributes.wait_obj = FI_WAIT_FD;
   fid_cq* completions = nullptr;
   result = fi_cq_open(domain, &attributes, &completions, nullptr);
@@ -227,14 +230,17 @@ Status FabricLink::exchange_windows(const Introduction& self, int timeout_ms) {
     WindowMessage window{};
     bool have = false;
   } first(self.epoch);
-  if (send(std::as_bytes(std::span(&mine, 1))) != Sent::kDone)
-    return Status(StatusCode::kUnavailable, "the connection ended at once");
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
-  while (!first.have) {
+  // A provider may be full until it has been polled, before anything was sent.
+  Sent sent = Sent::kFull;
+  while (sent != Sent::kDone || !first.have) {
+    if (sent == Sent::kFull) sent = send(std::as_bytes(std::span(&mine, 1)));
+    if (sent == Sent::kGone)
+      return Status(StatusCode::kUnavailable, "the connection ended at once");
     if (poll(&first) < 0) return Status(StatusCode::kMalformed, "no window from the peer");
     if (monotonic_ns() >= end) return Status(StatusCode::kTimedOut, "no window in time");
     pollfd wait{completion_fd_, POLLIN, 0};
-    if (!first.have && may_sleep()) (void)::poll(&wait, 1, kStepMs);
+    if (sent == Sent::kDone && !first.have && may_sleep()) (void)::poll(&wait, 1, kStepMs);
   }
   peer_address_ = first.window.address;
   peer_key_ = first.window.key;

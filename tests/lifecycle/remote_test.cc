@@ -1,5 +1,6 @@
 // Guests on another host, over the loopback network: they come, and one side or the other is
-// killed. SPDX-License-Identifier: Apache-2.0
+// killed. VGPU_TEST_PROVIDER and VGPU_TEST_HOST name another provider and the address to listen at.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -44,11 +45,23 @@ uint64_t cpu_ticks(pid_t pid) {
   return ticks;
 }
 
+const char* setting(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+const char* provider() { return setting("VGPU_TEST_PROVIDER", "tcp"); }
+
+Result<net::Met> meet(const std::string& path, const protocol::Hello& hello) {
+  Result<net::Met> met = net::meet(path, hello, kTimeoutMs);
+  if (met.ok()) met->target.provider.name = provider();
+  return met;
+}
+
 // A guest with its channel, watched as the shim does.
 class RemoteGuest {
  public:
   RemoteGuest(const std::string& path, uint64_t bytes) {
-    Result<net::Met> met = net::meet(path, test_hello(bytes), kTimeoutMs);
+    Result<net::Met> met = meet(path, test_hello(bytes));
     status_ = met.status();
     if (!met.ok()) return;
     reply = met->reply;
@@ -95,7 +108,7 @@ class Remote : public ::testing::Test {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
       execl(PLAIN_GATE, PLAIN_GATE, "--listen", path_.c_str(), "--server", server_.path().c_str(),
-            nullptr);
+            "--provider", provider(), "--host", setting("VGPU_TEST_HOST", "127.0.0.1"), nullptr);
       _exit(127);
     }
     ASSERT_TRUE(eventually([&] { return access(path_.c_str(), F_OK) == 0; }));
@@ -211,7 +224,7 @@ TEST_F(Remote, AKilledWorkerEndsItsGuest) {
 }
 
 TEST_F(Remote, OnlyTheSecretOpensASessionAndOnlyOnce) {
-  Result<net::Met> met = net::meet(path_, test_hello(64 * kMiB), kTimeoutMs);
+  Result<net::Met> met = meet(path_, test_hello(64 * kMiB));
   ASSERT_TRUE(met.ok()) << met.status().to_string();
   net::FabricTarget wrong = met->target;
   wrong.secret[31] ^= 1;

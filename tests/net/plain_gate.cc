@@ -89,6 +89,9 @@ int run(const Options& options) {
 }  // namespace vgpu::net
 
 int main(int argc, char** argv) {
+  // No device memory is registered here; libfabric would look for that in all of the kernel's
+  // symbols.
+  (void)::setenv("FI_HMEM", "system", 0);
   vgpu::net::Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];

@@ -159,12 +159,13 @@ def make_image(path, package, script, programs=(), modules=(), files=()):
     image.write(path)
 
 
-def qemu_command(image, initramfs, devices, append="", machine="q35", processors=1):
+def qemu_command(image, initramfs, devices, append="", machine="q35", *, processors=1, mib=768):
     """QEMU in emulation, asked for by name: where KVM opens but cannot run a kernel, "KVM if there
     is any" would hang."""
     return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-M", machine,
-            "-m", "768", "-smp", str(processors), "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", "-serial", "stdio", "-kernel", str(image), "-initrd", str(initramfs),
+            "-m", str(mib), "-smp", str(processors), "-nodefaults", "-no-user-config",
+            "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", str(image),
+            "-initrd", str(initramfs),
             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off {append}".strip(), *devices]
 
 
