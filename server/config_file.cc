@@ -36,9 +36,21 @@ void take_limits(const ConfigTable& table, protocol::GuestLimits* limits) {
   }
 }
 
+// How a guest's work meets that of others on the device. One way is there: a process and a context
+// for each guest. What is not there is refused, so that nobody believes to have it.
+void take_mode(const ConfigTable& table) {
+  std::string mode = "isolated";
+  table.take("mode", &mode);
+  if (mode == "isolated") return;
+  const bool known = mode == "mps" || mode == "packed";
+  table.fault("mode", known ? "'" + mode + "' is not there yet: \"isolated\" is the only one"
+                            : "must be \"isolated\", not '" + mode + "'");
+}
+
 Profile take_profile(const ConfigTable& table) {
-  table.allow({"memory", "weight", "cap", "priority", "exclusive", "streams", "events", "modules",
-               "handles", "pinned_memory", "queued_bytes", "threads", "launch_seconds"});
+  table.allow({"mode", "memory", "weight", "cap", "priority", "exclusive", "streams", "events",
+               "modules", "handles", "pinned_memory", "queued_bytes", "threads", "launch_seconds"});
+  take_mode(table);
   Profile profile;
   table.take_size("memory", &profile.memory_bytes);
   uint64_t weight = profile.share.weight, cap = profile.share.cap_permille * uint64_t{100};

@@ -218,9 +218,8 @@ int threads_only(scmp_filter_ctx filter, bool allow) {
 
 // Where its own threads run, and how urgently; nobody else's.
 int own_scheduling(scmp_filter_ctx filter) {
-  for (const int number :
-       {SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setparam), SCMP_SYS(sched_setscheduler),
-        SCMP_SYS(sched_setattr)}) {
+  for (const int number : {SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setparam),
+                           SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setattr)}) {
     const int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 1, SCMP_A0(SCMP_CMP_EQ, 0));
     if (error != 0) return error;
   }

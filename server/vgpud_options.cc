@@ -207,7 +207,7 @@ void describe(const Raw& raw, const DaemonOptions& options) {
   const Policy& policy = options.policy;
   std::printf("%s: good\n", raw.config.empty() ? "command line" : raw.config.c_str());
   for (const auto& [name, profile] : policy.profiles()) {
-    std::printf("  profile %s: %s, weight %u, cap %g %%, priority %s\n", name.c_str(),
+    std::printf("  profile %s: isolated, %s, weight %u, cap %g %%, priority %s\n", name.c_str(),
                 profile.exclusive           ? "whole devices"
                 : profile.memory_bytes == 0 ? "default memory"
                                             : size_text(profile.memory_bytes).c_str(),

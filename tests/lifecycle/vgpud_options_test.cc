@@ -86,7 +86,7 @@ TEST(VgpudOptions, AConfigurationCanBeCheckedWithoutAServer) {
   std::ofstream(file) << "[profile.small]\nmemory = \"2G\"\n[tenant.alice]\nuids = [1000]\n";
   const Finished good = run_program({VGPUD, "--config", file, "--check-config"});
   EXPECT_EQ(good.code, 0);
-  EXPECT_NE(good.output.find("profile small: 2 GiB"), std::string::npos) << good.output;
+  EXPECT_NE(good.output.find("profile small: isolated, 2 GiB"), std::string::npos) << good.output;
   EXPECT_NE(good.output.find("tenant alice: 1 users"), std::string::npos) << good.output;
   std::ofstream(file) << "[profile.small]\nweight = 0\n";
   const Finished bad = run_program({VGPUD, "--config", file, "--check-config"});

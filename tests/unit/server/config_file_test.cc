@@ -45,6 +45,18 @@ class ConfigFileTest : public ::testing::Test {
   std::string folder_;
 };
 
+TEST_F(ConfigFileTest, AModeThatIsNotThereIsRefused) {
+  EXPECT_EQ(fault("[profile.p]\nmode = \"isolated\"\n"), "good");
+  for (const char* mode : {"mps", "packed"}) {
+    const std::string text = fault("[profile.p]\nmode = \"" + std::string(mode) + "\"\n");
+    EXPECT_THAT(text, HasSubstr("vgpud.toml:2:"));
+    EXPECT_THAT(text, HasSubstr(std::string("'") + mode + "' is not there yet"));
+  }
+  EXPECT_THAT(fault("[profile.p]\nmode = \"shared\"\n"), HasSubstr("not 'shared'"));
+  EXPECT_THAT(fault("[profile.p]\nmode = 1\n"), HasSubstr("vgpud.toml:2:"));
+  EXPECT_THAT(fault("[tenant.t]\nuids = [1]\nmode = \"isolated\"\n"), HasSubstr("mode"));
+}
+
 TEST_F(ConfigFileTest, ProfilesAndTenantsMeanWhatTheySay) {
   write("tokens", std::string("# of the lab\n\nlab  ") + kToken + "\n");
   const auto file = read(R"(

@@ -184,7 +184,10 @@ TEST(Compiling, JobsThatWaitAtExitAreTold) {
 
 TEST(Compiling, UnsupportedInstructionsAreFoundAtOnce) {
   BusyCompilers busy;
-  const auto program = parse(".visible .entry k()\n{\n  frobnicate.u32;\n  ret;\n}\n");
+  // Known to ptxas, and not to this JIT.
+  const auto program = parse(
+      ".visible .entry k()\n{\n  .reg .b16 %h<2>;\n  fma.rn.oob.f16 %h1, %h1, %h1, %h1;\n  "
+      "ret;\n}\n");
   Diagnostic error;
   const auto code = LoadedCode::load(program, nullptr);
   EXPECT_EQ(code->prepare(0, {1, 1, 1}, &error), nullptr);
