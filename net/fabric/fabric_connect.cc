@@ -240,6 +240,7 @@ Status FabricLink::exchange_windows(const Introduction& self, int timeout_ms) {
     if (poll(&first) < 0) return Status(StatusCode::kMalformed, "no window from the peer");
     if (monotonic_ns() >= end) return Status(StatusCode::kTimedOut, "no window in time");
     pollfd wait{completion_fd_, POLLIN, 0};
+    if (sent == Sent::kFull) (void)::poll(nullptr, 0, 1);
     if (sent == Sent::kDone && !first.have && may_sleep()) (void)::poll(&wait, 1, kStepMs);
   }
   peer_address_ = first.window.address;

@@ -338,6 +338,8 @@ void Emitter::set_register(int r, Value* v) {
 
 void Emitter::set(const Operand& destination, Value* v) {
   if (destination.kind == Operand::Kind::kSink || failed_) return;
+  if (destination.reg < 0)
+    return refuse({0, 0, "a destination that is no register in " + kernel_.name});
   set_register(destination.reg, v);
 }
 

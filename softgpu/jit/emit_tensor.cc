@@ -78,6 +78,9 @@ void Emitter::tensor_copy(const Instruction& in) {
   }
   const bool loads = in.has("mbarrier::complete_tx::bytes");
   TensorOp op = loads ? TensorOp::kLoad : TensorOp::kStore;
+  if ((access == TensorAccess::kRows && dimensions != 2) ||
+      (in.has("multicast::cluster") && !loads))
+    return unsupported(in, "it has none of these");
   if (dimensions == 0 || (in.has("reduce") && !bulk_reduction(in, &op))) return unsupported(in);
   const bool offsets = access == TensorAccess::kPixels && loads;
   const bool multicasts = in.has("multicast::cluster");

@@ -18,6 +18,12 @@ bool video_types(const ptx::Instruction& in, ptx::Type types[3]) {
   return n == 3;
 }
 
+// Of what vmad gives: by its sources and signs, whatever the destination is called.
+bool product_is_signed(const ptx::Instruction& in, const ptx::Type types[3]) {
+  return types[1].kind == 's' || types[2].kind == 's' ||
+         in.operands[1].negated != in.operands[2].negated || in.operands[3].negated;
+}
+
 bool named(const ptx::Instruction& in, const char* base) { return in.opcode.rfind(base, 0) == 0; }
 
 }  // namespace
@@ -85,16 +91,11 @@ void Emitter::video(const Instruction& in) {
   if (!video_types(in, types)) return unsupported(in);
   const bool multiplies = in.opcode == "vmad";
   Value *a = video_operand(in.operands[1], types[1]), *b = video_operand(in.operands[2], types[2]);
-  Value* r;
-  if (multiplies) {
-    r = video_product(in, types[0].kind == 's', a, b);
-  } else {
-    r = video_operation(in, a, b);
-  }
+  const bool is_signed = multiplies ? product_is_signed(in, types) : types[0].kind == 's';
+  Value* r = multiplies ? video_product(in, is_signed, a, b) : video_operation(in, a, b);
   if (r == nullptr) return unsupported(in);
   const std::string& selector = in.operands[0].selector;
   const unsigned bits = selector.empty() ? 32 : selector[0] == 'b' ? 8 : 16;
-  const bool is_signed = types[0].kind == 's';
   if (in.has("sat")) r = video_clamp(r, bits, is_signed);
   llvm::Type* word = shaped(int_type(32), r);
   r = b_.CreateTrunc(r, word);

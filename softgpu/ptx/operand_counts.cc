@@ -15,10 +15,13 @@ size_t least_operands(const std::string& opcode) {
        "cos "
        "ex2 lg2 tanh testp red vote brx alloca getctarank "},
       {3,
-       " add sub addc subc mul mul24 div rem min max and or xor shl shr setp set copysign atom "
+       " vadd vsub vabsdiff vmin vmax vshl vshr vset vadd2 vsub2 vabsdiff2 vmin2 vmax2 vavrg2 "
+       "vset2 "
+       "vadd4 vsub4 vabsdiff4 vmin4 vmax4 vavrg4 vset4 "
+       "add sub addc subc mul mul24 div rem min max and or xor shl shr setp set copysign atom "
        "match "
        "redux szext bmsk mapa "},
-      {4, " mad madc mad24 fma sad selp slct bfe shf prmt dp4a dp2a shfl fns "},
+      {4, " vmad mad madc mad24 fma sad selp slct bfe shf prmt dp4a dp2a shfl fns "},
       {5, " lop3 bfi "}};
   static const auto* const counts = [] {
     auto* all = new std::map<std::string, size_t>;

@@ -262,6 +262,11 @@ TEST(IntegerForms, Video) {
        ternary<U, U, U, U>(
            "vmad.u32.u32.u32.po.sat.shr15 $d, $a, $b, $c;",
            [](U a, U b, U c) { return clamped<U>((__int128{a} * b + c + 1) >> 15); }),
+       // What it gives is signed by its sources and signs, not by what the result is called.
+       ternary<U, S, S, S>("vmad.u32.s32.s32.sat $d, $a, $b, $c;",
+                           [](S a, S b, S c) { return U(clamped<S>(__int128{a} * b + c)); }),
+       ternary<U, S, S, S>("vmad.u32.s32.s32.shr7 $d, $a.h0, $b.h0, $c;",
+                           [](S a, S b, S c) { return U((SL(int16_t(a)) * int16_t(b) + c) >> 7); }),
        binary<U, U, U>("vabsdiff4.u32.u32.u32 $d, $a, $b, 0;",
                        [](U a, U b) {
                          U r = 0;

@@ -106,8 +106,9 @@ def kernels(machine):
     if len(lines) != 1:
         print(machine.output)
     expect(len(lines) == 1, f"{machine.tenant}: its program ends")
-    ends = json.loads(lines[0].removeprefix("ends "))["ends"]
-    return sum(ends[-WINDOW_SECONDS * BUCKETS_PER_SECOND:])
+    window = json.loads(lines[0].removeprefix("ends "))["ends"][-WINDOW_SECONDS * BUCKETS_PER_SECOND:]
+    expect(sum(window[:BUCKETS_PER_SECOND]) > 0, f"{machine.tenant}: it was there in time", window)
+    return sum(window)
 
 
 def weights(world, folder, package):

@@ -194,6 +194,29 @@ TEST(Compiling, UnsupportedInstructionsAreFoundAtOnce) {
   EXPECT_NE(error.line, 0);
 }
 
+// Forms that are nearly right: a message with a place, and no reading past what is there.
+TEST(Compiling, WhatLacksOperandsIsRefused) {
+  for (const char* line :
+       {"cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.multicast::cluster [%rd1, "
+        "{%r1, "
+        "%r1}], [%r1];",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes "
+        "[%r1], [%rd1, {%r1, %r1, %r1, %r1, %r1}], [%r1];",
+        "vmad.s32.s32.s32 %r1, %r1, %r1;", "vadd.s32.s32.s32 %r1, %r1;",
+        "vabsdiff4.u32.u32.u32 %r1, %r1;", "add.u32 5, %r1, %r1;"}) {
+    Diagnostic error;
+    const auto program = Program::parse(
+        std::string(kHead) + ".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  .reg .b64 %rd<2>;\n  " +
+            line + "\n  ret;\n}\n",
+        &error);
+    if (program != nullptr) {
+      const auto code = LoadedCode::load(program, nullptr);
+      EXPECT_EQ(code->compile(0, {1, 1, 1}, &error), nullptr) << line;
+    }
+    EXPECT_NE(error.text, "") << line;
+  }
+}
+
 // With the compilers busy, code that is there can only have come from the disk. Its variable lies
 // elsewhere than when it was compiled.
 TEST(Compiling, CodeFromTheDiskServesOtherAddresses) {
