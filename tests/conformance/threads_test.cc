@@ -62,10 +62,10 @@ TEST_F(ThreadsTest, ManyOnManyStreams) {
 
 TEST_F(ThreadsTest, AThreadMayEndBeforeItsWork) {
   // Each has words of its own: nothing orders the streams of two threads.
-  constexpr size_t kThreads = 20, kEach = 100;
-  const Words words(kThreads * kEach);
-  words.write(std::vector<uint32_t>(kThreads * kEach, 0));
-  for (size_t round = 0; round < kThreads; ++round) {
+  constexpr size_t kRounds = 20, kEach = 100;
+  const Words words(kRounds * kEach);
+  words.write(std::vector<uint32_t>(kRounds * kEach, 0));
+  for (size_t round = 0; round < kRounds; ++round) {
     run(1, [&](int) {
       for (int i = 0; i < 5; ++i) {
         EXPECT_EQ(launch("add", CU_STREAM_PER_THREAD, words.at(round * kEach), kEach, 1),
@@ -74,7 +74,7 @@ TEST_F(ThreadsTest, AThreadMayEndBeforeItsWork) {
     });
   }
   EXPECT_OK(cuCtxSynchronize());
-  EXPECT_EQ(words.read(), std::vector<uint32_t>(kThreads * kEach, 5));
+  EXPECT_EQ(words.read(), std::vector<uint32_t>(kRounds * kEach, 5));
 }
 
 // Who destroys what others use gets errors in those calls at worst; the context goes on.

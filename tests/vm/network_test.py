@@ -106,7 +106,8 @@ def kernels(machine):
     if len(lines) != 1:
         print(machine.output)
     expect(len(lines) == 1, f"{machine.tenant}: its program ends")
-    window = json.loads(lines[0].removeprefix("ends "))["ends"][-WINDOW_SECONDS * BUCKETS_PER_SECOND:]
+    ends = json.loads(lines[0].removeprefix("ends "))["ends"]
+    window = ends[-WINDOW_SECONDS * BUCKETS_PER_SECOND:]
     expect(sum(window[:BUCKETS_PER_SECOND]) > 0, f"{machine.tenant}: it was there in time", window)
     return sum(window)
 
