@@ -265,11 +265,19 @@ void FairQueue::set_stalled(uint64_t id, bool stalled) {
 }
 
 void FairQueue::set_busy(uint32_t permille) {
-  const auto most = static_cast<uint32_t>(clients_.size());
-  if (permille < kBusyEnough) extra_ = std::min(extra_ + 1, most);
+  // More room is of use only where there is none left.
+  const bool full = in_flight_ >= limits_.window + extra_;
+  if (permille < kBusyEnough && full && extra_ < clients_.size()) ++extra_;
   if (permille > kBusyFull) extra_ -= std::min(extra_, 1u);
   spare_ = permille < kBusyHeld;
   next_as_of_ = kNever;
+}
+
+bool FairQueue::forget_busy() {
+  spare_ = false;
+  next_as_of_ = kNever;
+  if (extra_ == 0) return false;
+  return --extra_ != 0;
 }
 
 bool FairQueue::throttled(uint64_t id) const {

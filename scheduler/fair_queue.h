@@ -66,6 +66,8 @@ class FairQueue {
   // one piece more, for one of each client at most; when it is enough for one less, down to the
   // window.
   void set_busy(uint32_t permille);
+  // One piece of that room goes. False: there is none.
+  bool forget_busy();
 
   uint32_t in_flight() const { return in_flight_; }
   // Device time charged to a client, what is in flight with its estimate; nanoseconds.

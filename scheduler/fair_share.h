@@ -29,6 +29,7 @@ class FairShare final : public Policy {
     for (FairQueue& queue : queues_) queue.set_stalled(client, stalled);
   }
   void set_busy(Engine engine, uint32_t permille) override { of(engine).set_busy(permille); }
+  bool forget_busy(Engine engine) override { return of(engine).forget_busy(); }
   bool throttled(uint64_t client) const override {
     for (const FairQueue& queue : queues_) {
       if (queue.throttled(client)) return true;

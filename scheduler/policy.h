@@ -48,6 +48,9 @@ class Policy {
   // Of late, although somebody waits, an engine had work for so many thousandths of the time; told
   // now and then.
   virtual void set_busy(Engine, uint32_t) {}
+  // Nobody has waited for an engine for some time: what was told of it before counts less. False:
+  // there is nothing left to forget.
+  virtual bool forget_busy(Engine) { return false; }
   // Whether work of `client` waits because of its cap.
   virtual bool throttled(uint64_t) const { return false; }
 };

@@ -199,6 +199,16 @@ bool Turns::offer(uint64_t id, Client* client, uint64_t now) {
 void Turns::look(uint64_t now) {
   if (now < looked_at_ + limits_.look_ns) return;
   looked_at_ = now;
+  const bool waited = std::any_of(clients_.begin(), clients_.end(),
+                                  [](const auto& entry) { return entry.second.offered; });
+  if (waited) waited_at_ = forgot_at_ = now;
+  for (; now >= forgot_at_ + limits_.forget_ns; forgot_at_ += limits_.forget_ns) {
+    if (!policy_->forget_busy(engine_)) forgot_at_ = now;
+  }
+  if (now >= waited_at_ + limits_.wait_counts_ns) {
+    busy_ = kPermille;
+    return;
+  }
   const bool under_way = std::any_of(clients_.begin(), clients_.end(), [](const auto& entry) {
     return entry.second.in_flight() != 0;
   });

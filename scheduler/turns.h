@@ -31,6 +31,11 @@ struct TurnLimits {
   uint64_t idle_ns = 500'000;
   // How often an engine is looked at while somebody waits, in real time.
   uint64_t look_ns = 500'000;
+  // How busy it is means nothing when nobody has waited for so long; and after so long again and
+  // again what was concluded from it is forgotten bit by bit: who then come all at once get no more
+  // turns than at any other time.
+  uint64_t wait_counts_ns = 4'000'000;
+  uint64_t forget_ns = 20'000'000;
   bool one_piece = false;  // a turn is one piece of work, however long: plain round robin
 };
 
@@ -123,6 +128,8 @@ class Turns {
   uint64_t open_ = 0;  // who has the engine without turns; 0: nobody
   uint64_t sequence_ = 0;
   uint64_t looked_at_ = 0, looks_ = 0;
+  uint64_t waited_at_ = 0;  // when somebody was last seen to wait
+  uint64_t forgot_at_ = 0;
   uint32_t busy_ = kPermille;  // how often there was work under way, as a moving average
 };
 

@@ -36,6 +36,8 @@ class TurnSim {
 
   void set_share(uint32_t guest, const scheduler::Share& share);
   void set_conduct(uint32_t guest, Conduct conduct) { guests_[guest].conduct = conduct; }
+  // From now on it always asks.
+  void wake(uint32_t guest) { guests_[guest].guest.off = guests_[guest].guest.again = 0; }
   void run(uint64_t until);
 
   uint64_t now() const { return now_; }

@@ -127,6 +127,35 @@ TEST(TurnsSim, ALatencyGuestWaitsForTheWindowAndNoLonger) {
   }
 }
 
+// Guests that have had a device to themselves, each in its time, and then all want it at once: no
+// more of them are let on it together than later.
+TEST(TurnsSim, ACrowdAfterQuietTimesGetsTurns) {
+  constexpr uint32_t kOthers = 16;
+  bool together = false;
+  std::vector<Guest> guests(1 + kOthers);
+  guests[0] = {exactly(kMillisecond), 20 * kMillisecond};
+  for (uint32_t i = 1; i <= kOthers; ++i) {
+    guests[i].length = [&together](Random*) {
+      return together ? 10 * kMillisecond : 20 * kMicrosecond;
+    };
+    guests[i].on = 20 * kMillisecond;
+    guests[i].off = 20 * kMillisecond * (kOthers - 1);
+    guests[i].phase = 20 * kMillisecond * (i - 1);
+    guests[i].synchronous = true;
+    guests[i].again = 2 * kMillisecond;
+  }
+  TurnSim sim = fair(guests, 5);
+  sim.set_share(0, {100, PriorityClass::kLatency});
+  sim.run(kSecond);
+  const size_t before = sim.times(0).size();
+  together = true;
+  for (uint32_t i = 1; i <= kOthers; ++i) sim.wake(i);
+  sim.run(2 * kSecond);
+  const std::vector<uint64_t>& times = sim.times(0);
+  EXPECT_LE(*std::max_element(times.begin() + static_cast<ptrdiff_t>(before), times.end()),
+            5 * 10 * kMillisecond);
+}
+
 // A class above has what it asks for; its pauses are not lost, and the class below keeps 5 %.
 TEST(TurnsSim, AClassGoesFirst) {
   for (const bool pauses : {false, true}) {
