@@ -205,6 +205,7 @@ class Daemon {
   Status set_memory(Worker* worker, uint64_t bytes);
   // What a guest may have of its devices' time, from the next turn on.
   void set_share(Worker* worker, const scheduler::Share& share);
+  void set_os_weight(const Worker& worker) const;
   Status send_order(Worker* worker);
   void obeyed(Worker* worker, const WorkerObeyed& message);
   // The ledgers no longer count what guests have given back that were over their grants.
@@ -235,7 +236,8 @@ class Daemon {
   std::deque<QueuedGuest> queue_;
   WorkerReady ready_;  // what the first worker has said
   bool devices_known_ = false;
-  uint64_t headroom_ = 0;  // of each device
+  bool os_weights_ = false;  // the operating system hears of shares too
+  uint64_t headroom_ = 0;    // of each device
   int start_failures_ = 0;
   bool start_again_ = false;    // the system gave no process: it is asked again soon
   bool users_used_up_ = false;  // which has been said

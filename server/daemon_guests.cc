@@ -308,6 +308,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
 }
 
 Result<TurnKeeper::Papers> Daemon::enter_turns(Worker* worker) {
+  set_os_weight(*worker);
   return turns_->add(static_cast<uint64_t>(worker->pid),
                      reinterpret_cast<WorkerPage*>(worker->page.data()), worker->grants,
                      worker->share);

@@ -13,6 +13,7 @@
 #include "protocol/transport/transport.h"
 #include "server/daemon.h"
 #include "server/log.h"
+#include "server/os_weight.h"
 
 namespace vgpu::server {
 namespace {
@@ -139,6 +140,8 @@ void Daemon::learn_devices(const WorkerReady& ready) {
                     (options_.scheduler == SchedulerKind::kAuto && kind == DriverKind::kSoft);
   if (!fair && options_.policy.has_shares())
     log(Level::kWarn, "weights, caps and classes of profiles count under --scheduler fair only");
+  // Where kernels run on processors.
+  os_weights_ = fair && kind == DriverKind::kSoft && may_set_nice();
   for (uint32_t i = 0; i < ready_.device_count; ++i) {
     const ServedDevice& device = ready_.devices[i];
     DeviceIdentity& identity = identities_.emplace_back();

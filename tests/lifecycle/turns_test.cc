@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +12,12 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "api/stream_memory.h"
 #include "module_layout_generated.h"
+#include "server/os_weight.h"
 #include "tests/lifecycle/server_process.h"
 #include "tests/support/guest.h"
 
@@ -207,6 +210,23 @@ launch_seconds = 1
     return answer && std::holds_alternative<protocol::SteerReply>(*answer);
   }
 
+  // Of the workers whose niceness is not the usual one; 99: threads of one do not agree.
+  std::multiset<int> niceness() const {
+    std::multiset<int> all;
+    const std::string self = std::to_string(server_->pid());
+    std::ifstream children("/proc/" + self + "/task/" + self + "/children");
+    for (std::string worker; children >> worker;) {
+      std::set<int> here;
+      const std::string tasks = "/proc/" + worker + "/task";
+      for (const auto& task : std::filesystem::directory_iterator(tasks))
+        here.insert(getpriority(PRIO_PROCESS,
+                                static_cast<id_t>(std::stoi(task.path().filename().string()))));
+      all.insert(here.size() == 1 ? *here.begin() : 99);
+    }
+    all.erase(getpriority(PRIO_PROCESS, 0));  // they wait for guests
+    return all;
+  }
+
   std::string folder_;
   std::unique_ptr<ServerProcess> server_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -226,6 +246,20 @@ TEST_F(TurnsOfWorkers, DeviceTimeFollowsWeightsOfProfiles) {
   go(two);
   EXPECT_GT(ratio(*one, *two), kClearlyMore);
   EXPECT_GT(state(*two).wait_ns, 0u);
+}
+
+// The threads of each worker are as nice as its share says, now and after a change.
+TEST_F(TurnsOfWorkers, ProcessorsFollowShares) {
+  if (!server::may_set_nice()) GTEST_SKIP() << "needs CAP_SYS_NICE";
+  Worker* urgent = add("urgent");
+  Worker* spot = add("spot");
+  Worker* weighty = add("weighty");
+  ASSERT_TRUE(urgent != nullptr && spot != nullptr && weighty != nullptr);
+  const int usual = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(niceness(), (std::multiset<int>{usual - 10, usual - 10, usual + 10}));
+  ASSERT_TRUE(set_weight(*weighty, 10));
+  ASSERT_TRUE(set_weight(*urgent, 50));
+  EXPECT_EQ(niceness(), (std::multiset<int>{usual - 7, usual + 10, usual + 10}));
 }
 
 // An operator's change reaches guests that run.
