@@ -72,6 +72,8 @@ class Lane {
   bool blocking = false, legacy = false;
   bool abandoned = false;  // the stream is gone: free once idle
   bool listed = false;     // among the session's busy lanes
+  // Up to there it holds nothing but prompt work, if anything: see Session::issue_carefully().
+  uint64_t prompt = 0;
   uint32_t hold_word = 0;
 
   // --- any thread

@@ -20,9 +20,8 @@ void Session::free_idle_lanes() {
 Session::Way Session::route(Stream* stream, const WorkOptions& options,
                             std::vector<LanePoint>* after) {
   free_idle_lanes();
-  const auto is_prompt = [this](const LanePoint& point) {
-    return point.lane == prompt_.lane && point.ticket == prompt_.ticket;
-  };
+  // Each of these waits for the one before it, in whatever lane that is.
+  const auto is_prompt = [](const LanePoint& point) { return point.ticket <= point.lane->prompt; };
   for (Lane* lane : busy_lanes_) {
     const bool ordered = stream->blocking && lane->blocking && (stream->legacy || lane->legacy);
     if (ordered && lane->context == stream->context && lane != stream->lane) {

@@ -95,7 +95,10 @@ template <typename Call>
   const LanePoint place =
       defer(stream, std::make_unique<StreamCall<Call>>(this, stream, op, options, std::move(call)),
             options, std::move(after));
-  if (way != Way::kLater && is_prompt(options)) prompt_ = place;
+  if (way != Way::kLater && is_prompt(options)) {
+    prompt_ = place;
+    place.lane->prompt = place.ticket;
+  }
   return CUDA_SUCCESS;
 }
 

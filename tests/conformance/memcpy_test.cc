@@ -42,6 +42,29 @@ INSTANTIATE_TEST_SUITE_P(MemcpyTest, MemcpySizes,
                          ::testing::Values(1, 3, 64, 255, 4000, 4096, 4097, 65537, (1 << 20) - 1,
                                            (1 << 20) + 1, (5 << 20) + 3, 33 << 20));
 
+// Blocking copies with one of another stream between them: each is there for whoever comes later.
+TEST_F(MemcpyTest, WhatHasReturnedIsThereForEveryStream) {
+  constexpr size_t kWords = 64;
+  const Words first(kWords), second(kWords), third(kWords), fourth(kWords);
+  CUstream writes = nullptr, reads = nullptr;
+  ASSERT_OK(cuStreamCreate(&writes, CU_STREAM_NON_BLOCKING));
+  ASSERT_OK(cuStreamCreate(&reads, CU_STREAM_NON_BLOCKING));
+  for (uint32_t round = 1; round <= 20; ++round) {
+    const std::vector<uint32_t> in(kWords, round);
+    std::vector<uint32_t> out(kWords);
+    const size_t bytes = kWords * sizeof(uint32_t);
+    ASSERT_OK(cuMemcpyHtoD_v2(first.at(), in.data(), bytes));
+    ASSERT_OK(cuMemcpyHtoDAsync_v2(second.at(), in.data(), bytes, writes));
+    ASSERT_OK(cuMemcpyHtoD_v2(third.at(), in.data(), bytes));
+    ASSERT_OK(cuMemcpyHtoD_v2(fourth.at(), in.data(), bytes));
+    ASSERT_OK(cuMemcpyDtoHAsync_v2(out.data(), fourth.at(), bytes, reads));
+    ASSERT_OK(cuStreamSynchronize(reads));
+    ASSERT_EQ(out, in);
+  }
+  EXPECT_OK(cuStreamDestroy_v2(writes));
+  EXPECT_OK(cuStreamDestroy_v2(reads));
+}
+
 TEST_F(MemcpyTest, NoBytesIsFine) {
   const Words words(4);
   EXPECT_OK(cuMemcpyHtoD_v2(words.at(), &words, 0));
