@@ -77,6 +77,7 @@ struct WarpContext {
   uint32_t ctaid[3];
   uint32_t ntid[3];
   uint32_t nctaid[3];
+  uint32_t lane;  // which one runs, where they run one after the other
   uint32_t warp_id, warp_count;
   uint32_t sm_id, sm_count;
   uint32_t dynamic_shared_bytes, total_shared_bytes;

@@ -59,18 +59,47 @@ llvm::Function* Emitter::run(const std::string& name, Diagnostic* error) {
   Value* resume = context_field(offsetof(WarpContext, resume), int_type(32));
   entry_switch_ = b_.CreateSwitch(resume, start);
   b_.SetInsertPoint(start);
-  b_.CreateStore(context_field(offsetof(WarpContext, mask), int_type(32)), pending_[0]);
-  b_.CreateBr(blocks_[0]);
+  Value* mask = context_field(offsetof(WarpContext, mask), int_type(32));
+  if (kernel_.lane_by_lane) {
+    first_lane(mask);
+  } else {
+    b_.CreateStore(mask, pending_[0]);
+    b_.CreateBr(blocks_[0]);
+  }
   for (size_t b = 0; b < kernel_.blocks.size() && !failed_; ++b) block_body(static_cast<int>(b));
   if (!parking_.empty() && !failed_) finish_parking();
   if (!failed_) spread_wide();
   if (!failed_) keep_in_memory_when_wide();
   b_.SetInsertPoint(finish_);
+  if (kernel_.lane_by_lane) next_lane();
   b_.CreateRet(i32(kWarpFinished));
   if (!failed_) return function_;
   *error = error_;
   function_->eraseFromParent();
   return nullptr;
+}
+
+// Lanes one after the other: the kernel's own code is run for one of them at a time, which is then
+// all that there is. Which one it is stays in the context, where a suspended warp finds it.
+void Emitter::first_lane(Value* lanes) {
+  Value* lane = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, lanes, b_.getFalse());
+  set_context_field(offsetof(WarpContext, lane), lane);
+  b_.CreateStore(i32(1), pending_[0]);
+  b_.CreateBr(blocks_[0]);
+}
+
+// Goes back for the next lane; the insertion point is then where there is none.
+void Emitter::next_lane() {
+  Value* lane = context_field(offsetof(WarpContext, lane), int_type(32));
+  Value* mask = context_field(offsetof(WarpContext, mask), int_type(32));
+  Value* done = b_.CreateShl(i32(~1u), lane);  // 0xfffffffe: those above it
+  Value* left = b_.CreateAnd(mask, done);
+  auto* again = BasicBlock::Create(context_, "next", function_);
+  auto* none = BasicBlock::Create(context_, "", function_);
+  b_.CreateCondBr(b_.CreateICmpNE(left, i32(0)), again, none);
+  b_.SetInsertPoint(again);
+  first_lane(left);
+  b_.SetInsertPoint(none);
 }
 
 void Emitter::block_body(int b) {
@@ -80,7 +109,7 @@ void Emitter::block_body(int b) {
     return;
   }
   block_ = b;
-  mask_ = b_.CreateLoad(int_type(32), pending_[b]);
+  mask_ = kernel_.lane_by_lane ? i32(1) : b_.CreateLoad(int_type(32), pending_[b]);
   b_.CreateStore(i32(0), pending_[b]);
   watch_block(b);
   for (const Instruction& in : kernel_.blocks[b].code) {

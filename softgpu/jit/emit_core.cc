@@ -101,6 +101,7 @@ int64_t Emitter::stride_of(const Operand& o) const {
     case Operand::Kind::kRegister:
       return kernel_.stride[o.reg];
     case Operand::Kind::kSpecial:
+      if (kernel_.lane_by_lane) return 0;
       if (o.symbol == "%laneid") return 1;
       if (o.symbol == "%tid.x") return variant_.full_rows() ? 1 : Kernel::kNotAffine;
       if (o.symbol == "%tid.y" || o.symbol == "%tid.z")
@@ -186,7 +187,7 @@ Emitter::Value* Emitter::get_lane0(const Operand& o, const Type& t) {
   if (o.kind == Operand::Kind::kSpecial && o.symbol == "%laneid") {
     return as(b_.CreateExtractElement(lane_ids(), uint64_t{0}), type);
   }
-  if (o.kind == Operand::Kind::kSpecial && o.symbol == "%tid.x") {
+  if (o.kind == Operand::Kind::kSpecial && o.symbol == "%tid.x" && !kernel_.lane_by_lane) {
     return as(context_field(offsetof(WarpContext, tid), int_type(32)), type);
   }
   return get(o, t);
@@ -232,6 +233,11 @@ Emitter::Value* Emitter::special(const std::string& name) {
   if (base == "%tid") {
     const size_t axis = name == "%tid.x" ? 0 : name == "%tid.y" ? 1 : 2;
     const size_t at = offsetof(WarpContext, tid) + axis * kWarpLanes * 4;
+    if (kernel_.lane_by_lane) {
+      Value* lane = context_field(offsetof(WarpContext, lane), int_type(32));
+      Value* row = b_.CreateConstInBoundsGEP1_64(int_type(8), warp_, at);
+      return b_.CreateLoad(int_type(32), b_.CreateInBoundsGEP(int_type(32), row, lane));
+    }
     if (axis != 0 && variant_.full_rows()) return context_field(at, int_type(32));
     return context_field(at, vector_of(int_type(32)));
   }

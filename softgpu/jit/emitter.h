@@ -85,6 +85,8 @@ class Emitter {
 
   // emit_control.cc: blocks, suspension
   void block_body(int b);
+  void first_lane(Value* lanes);
+  void next_lane();
   void terminate(int b);
   void add_pending(int b, Value* mask);
   void dispatch(const std::vector<int>& candidates);

@@ -308,7 +308,10 @@ void analyse(Kernel* kernel, const Variant& variant) {
   find_affine(kernel, variant);
   mark_hot_blocks(kernel);
   // Profiles count what the program says; strict code checks each access as it is written.
-  if (variant.lanes == 32 && !variant.profile && !variant.strict) merge_loads(kernel);
+  const bool as_written = variant.lanes != 32 || variant.profile || variant.strict;
+  if (as_written) return;
+  if (!variant.clustered) find_ragged_rows(kernel);
+  if (!kernel->lane_by_lane) merge_loads(kernel);
 }
 
 }  // namespace vgpu::softgpu

@@ -107,6 +107,9 @@ struct Kernel {
   std::vector<int64_t> stride;
   // The same within each run of Variant::row lanes; where those are whole warps, or none, empty.
   std::vector<int64_t> row_stride;
+  // The code runs one lane of the warp after the other: to each of them all registers are uniform,
+  // and the analyses say so (ragged_rows.cc).
+  bool lane_by_lane = false;
   // Registers that are written once, by a mov of a number.
   std::vector<std::optional<int64_t>> constants;
   // The number that an operand always is, if any.
@@ -164,5 +167,7 @@ void merge_loads(Kernel* kernel);
 // What each block holds; for profiles.
 std::vector<BlockMix> instruction_mix(const Kernel& kernel);
 void find_affine(Kernel* kernel, const Variant& variant);
+// Whether lanes are better run one after the other; then the analyses above are those of one.
+void find_ragged_rows(Kernel* kernel);
 
 }  // namespace vgpu::softgpu

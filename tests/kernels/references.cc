@@ -36,6 +36,19 @@ void collatz(const Parameters& p, Buffer* d) {
   }
 }
 
+// Sums of rows that begin at `first` and have `length` words; thread 40 and those from 91 on write
+// nothing
+void ragged_sums(const Parameters& p, Buffer* d) {
+  const auto *first = input(p, "first").as<uint32_t>(), *length = input(p, "length").as<uint32_t>();
+  const uint32_t *column = input(p, "column").as<uint32_t>(),
+                 *value_of = input(p, "value_of").as<uint32_t>();
+  for (uint32_t i = 0; i < 91; ++i) {
+    uint32_t sum = 0;
+    for (uint32_t k = first[i]; k < first[i] + length[i]; ++k) sum += value_of[column[k]];
+    d->as<uint32_t>()[i] = i == 40 ? 0 : sum;
+  }
+}
+
 // 128-bit sums of pairs of words
 void add_128(const Parameters& p, Buffer* d) {
   const uint64_t *a = input(p, "a").as<uint64_t>(), *b = input(p, "b").as<uint64_t>();
@@ -147,6 +160,7 @@ bool apply_reference(const std::string& name, const Parameters& parameters, Buff
   static const std::map<std::string, void (*)(const Parameters&, Buffer*)> kReferences = {
       {"add_first_n", add_first_n},
       {"collatz", collatz},
+      {"ragged_sums", ragged_sums},
       {"add_128", add_128},
       {"tiles_plain", tiles_plain},
       {"tiles_transposed", tiles_transposed},
