@@ -74,6 +74,9 @@ class Policy {
   static Result<Policy> make(std::map<std::string, Profile> profiles, std::vector<Tenant> tenants);
   Policy();
 
+  // kInvalidArgument when a tenant has neither users, groups nor token, and there is no `network`,
+  // where guests are of the tenant that their key is for; the text names it.
+  Status check_ways_in(bool network) const;
   // kPermissionDenied: no tenant's, or the token is wrong. The text never has the token.
   Result<const Tenant*> identify(const PeerIdentity& peer, const std::string& token) const;
   // `profile` empty: the tenant's default. kNotFound, kPermissionDenied or kResourceExhausted say

@@ -198,6 +198,7 @@ Result<DaemonOptions> interpret(const Raw& raw) {
   VGPU_RETURN_IF_ERROR(interpret_words(*words, &options));
   options.tenants_reach_host_memory = words->tenants_reach_host_memory.value_or(false);
   options.policy = std::move(words->policy);
+  VGPU_RETURN_IF_ERROR(options.policy.check_ways_in(!options.networks.empty()));
   options.worker_program = program_folder() + "/vgpu-worker";
   return options;
 }

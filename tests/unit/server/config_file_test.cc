@@ -130,7 +130,6 @@ TEST_F(ConfigFileTest, FaultsNameTheirLine) {
   EXPECT_THAT(
       fault("[profile.p]\n[tenant.t]\nuids = [1]\nprofiles = [\"p\"]\ndefault_profile = \"q\"\n"),
       HasSubstr(":5: tenant 't': 'default_profile'"));
-  EXPECT_THAT(fault("[tenant.t]\n"), HasSubstr("nobody can be of it"));
   EXPECT_THAT(fault("[tenant.t]\nuids = [1]\nguests = 0\n"), HasSubstr(":3:"));
 }
 

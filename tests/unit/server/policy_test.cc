@@ -109,13 +109,23 @@ TEST(Policy, WhatDoesNotFitTogetherIsNamed) {
   };
   EXPECT_THAT(fault({tenant_of("a", {1}), tenant_of("b", {1})}), HasSubstr("need tokens"));
   EXPECT_THAT(fault({tenant_of("a", {}, {2}), tenant_of("b", {}, {2})}), HasSubstr("group 2"));
-  EXPECT_THAT(fault({tenant_of("a", {})}), HasSubstr("nobody can be of it"));
   EXPECT_THAT(fault({tenant_of("a", {}, {}, kTokenA), tenant_of("b", {}, {}, kTokenA)}),
               HasSubstr("the token of another"));
   Tenant lost = tenant_of("a", {1});
   lost.profiles = {"none"};
   EXPECT_THAT(fault({lost}), HasSubstr("'none'"));
   EXPECT_EQ(fault({tenant_of("a", {1}, {}, kTokenA), tenant_of("b", {1})}), "good");
+}
+
+TEST(Policy, ATenantThatOnlyHasKeysWantsANetwork) {
+  const Policy policy = policy_of({tenant_of("local", {1}), tenant_of("remote", {})});
+  EXPECT_THAT(policy.check_ways_in(false).text(), HasSubstr("tenant 'remote'"));
+  EXPECT_THAT(policy.check_ways_in(false).text(), HasSubstr("nobody can be of it"));
+  EXPECT_TRUE(policy.check_ways_in(true).ok());
+  EXPECT_FALSE(policy.identify(user(0), "").ok()) << "it is nobody's of this host";
+  EXPECT_FALSE(policy.identify({static_cast<uid_t>(-1), {}, false}, "").ok());
+  ASSERT_NE(policy.tenant("remote"), nullptr);
+  EXPECT_TRUE(Policy().check_ways_in(false).ok()) << "without tenants everybody is one";
 }
 
 TEST(Policy, AProfileGivesAndBounds) {
