@@ -233,7 +233,7 @@ bool ControlThread::hear(const protocol::NetAttached& attached, int lifeline) {
     if (!message.ok()) continue;
     if (const auto* beat = std::get_if<protocol::NetBeat>(&*message)) {
       if (beat->session != attached.reply.session) continue;
-      heard_ms_ = now_ms();
+      heard_ms_ = patience_.ms();
       lost_ms_ = 0;
     } else if (const auto* resumed = std::get_if<protocol::NetResumed>(&*message)) {
       if (!wish_ || resumed->session != wish_->session || resumed->epoch != wish_->epoch) continue;
@@ -282,14 +282,16 @@ void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
 // False: this side has said goodbye.
 bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int lifeline) {
   protocol::NetBeat beat{attached.reply.session, 0};
-  heard_ms_ = now_ms();
-  uint64_t next_ms = heard_ms_ + attached.beat_ms;
+  patience_ = PatientClock(now_ms());
+  heard_ms_ = patience_.ms();
+  uint64_t next_ms = now_ms() + attached.beat_ms;
   for (;;) {
     zmq_pollitem_t items[] = {{socket_.get(), 0, ZMQ_POLLIN, 0},
                               {monitor_.get(), 0, ZMQ_POLLIN, 0},
                               {nullptr, lifeline, ZMQ_POLLIN, 0}};
     const uint64_t before = now_ms();
     (void)zmq_poll(items, 3, next_ms > before ? static_cast<int>(next_ms - before) : 0);
+    patience_.look(now_ms());
     if (items[2].revents != 0 && !hear_program(attached, lifeline)) break;
     if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached, lifeline)) return true;
     const uint64_t now = now_ms();
@@ -297,9 +299,10 @@ bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int l
       const Way way = look();
       if (way == Way::kReady) next_ms = now;
       if (way == Way::kNotAdmitted || way == Way::kNotTheServer) return true;
-      if ((way == Way::kGone || way == Way::kNobody) && lost_ms_ == 0) lost_ms_ = now;
+      if ((way == Way::kGone || way == Way::kNobody) && lost_ms_ == 0) lost_ms_ = patience_.ms();
     }
-    if (lost_for_good(now) || now - heard_ms_ > attached.grace_ms) return true;
+    const uint64_t listened = patience_.ms();
+    if (lost_for_good(listened) || listened - heard_ms_ > attached.grace_ms) return true;
     if (now < next_ms) continue;
     ++beat.number;
     say(beat);

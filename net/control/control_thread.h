@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/control/control_client.h"
+#include "net/control/patient_clock.h"
 #include "net/control/zmq_socket.h"
 
 namespace vgpu::net {
@@ -57,7 +58,8 @@ class ControlThread {
   UniqueFd liveness_;                        // of the data connection
   std::string endpoint_;                     // that is connected, in numbers
   std::optional<protocol::NetResume> wish_;  // not answered yet
-  uint64_t heard_ms_ = 0, lost_ms_ = 0, knocked_ms_ = 0;
+  PatientClock patience_{0};
+  uint64_t heard_ms_ = 0, lost_ms_ = 0, knocked_ms_ = 0;  // by patience_
 };
 
 }  // namespace vgpu::net

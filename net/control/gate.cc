@@ -25,7 +25,8 @@ bool ready(const zmq_pollitem_t& item) { return (item.revents & (ZMQ_POLLIN | ZM
 Gate::Gate(GateOptions options)
     : options_(std::move(options)),
       authorized_(options_.authorized_path),
-      session_users_(options_.session_users) {
+      session_users_(options_.session_users),
+      patience_(now_ms()) {
   session_users_.keep_living();  // of an earlier gate's guests, who go on
 }
 
@@ -96,8 +97,10 @@ int Gate::poll_timeout(int timeout_ms) const {
 
 void Gate::run_once(int timeout_ms) {
   Polled polled = what_to_poll();
-  if (zmq_poll(polled.items.data(), static_cast<int>(polled.items.size()),
-               poll_timeout(timeout_ms)) > 0) {
+  const int ready_items = zmq_poll(polled.items.data(), static_cast<int>(polled.items.size()),
+                                   poll_timeout(timeout_ms));
+  patience_.look(now_ms());
+  if (ready_items > 0) {
     size_t at = 0;
     if (listener_) {
       if (ready(polled.items[at++])) check_key();

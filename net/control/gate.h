@@ -19,6 +19,7 @@
 #include "net/control/control_limits.h"
 #include "net/control/keys.h"
 #include "net/control/listener.h"
+#include "net/control/patient_clock.h"
 #include "net/control/rate_limit.h"
 #include "net/control/zmq_socket.h"
 #include "protocol/session/gate_link.h"
@@ -64,18 +65,19 @@ class Gate {
     Frame routing;        // of the guest's connection
     int descriptor = -1;  // of the same
     uint64_t number = 0;  // vgpud's; 0 = still starting
+    // By patience_, as are the next but one.
     uint64_t deadline_ms = 0;
     uint64_t heard_ms = 0;
-    uint64_t grace_ms = 0;
     uint64_t lost_ms = 0;  // when its connection went; 0 = it is there
-    uid_t user = 0;        // that its process runs as; 0: the gate's
-    bool ended = false;    // its end was told, or nobody wants to know
+    uint64_t grace_ms = 0;
+    uid_t user = 0;      // that its process runs as; 0: the gate's
+    bool ended = false;  // its end was told, or nobody wants to know
   };
   struct Question {
     UniqueFd vgpud;
     Frame routing;
     std::string tenant;
-    uint64_t deadline_ms = 0;
+    uint64_t deadline_ms = 0;  // by patience_
   };
   // Who has sent a message.
   struct Sender {
@@ -150,6 +152,7 @@ class Gate {
   uint64_t memory_first_ = 0;    // bytes
   uint64_t minded_ms_ = 0, told_ms_ = 0;
   protocol::GateReport report_, told_;
+  PatientClock patience_;
   bool alone_ = false;  // vgpud is gone
   int exit_code_ = 0;
 };

@@ -126,7 +126,7 @@ Gate::Session* Gate::heard_from(const Sender& from, uint64_t number) {
       continue;
     session->routing = from.routing;
     session->descriptor = from.descriptor;
-    session->heard_ms = now_ms();
+    session->heard_ms = patience_.ms();
     session->lost_ms = 0;
     return session.get();
   }
@@ -169,7 +169,7 @@ void Gate::question_asked(const Sender& from) {
   question->vgpud = std::move(vgpud).value();
   question->routing = from.routing;
   question->tenant = from.tenant;
-  question->deadline_ms = now_ms() + kQuestionMs;
+  question->deadline_ms = patience_.ms() + kQuestionMs;
   questions_.push_back(std::move(question));
 }
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "net/control/gate.h"
 #include "protocol/session/handshake.h"
@@ -17,11 +16,6 @@
 #include "protocol/transport/spawn.h"
 
 namespace vgpu::net {
-namespace {
-
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
-}  // namespace
 
 Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   const Status none(StatusCode::kUnavailable, "the server can start no session");
@@ -48,7 +42,7 @@ Status Gate::start_session(const Sender& from, protocol::NetAttach attach) {
   session->tenant = from.tenant;
   session->routing = from.routing;
   session->descriptor = from.descriptor;
-  session->deadline_ms = now_ms() + kPendingMs;
+  session->deadline_ms = patience_.ms() + kPendingMs;
   session->remote = from.address + " pid " + std::to_string(attach.hello.pid);
   if (attach.grace_ms == 0) attach.grace_ms = options_.grace_ms;
   attach.grace_ms = std::min(attach.grace_ms, options_.grace_ms);
@@ -95,7 +89,7 @@ void Gate::session_spoke(Session* session) {
   }
   if (const auto* attached = std::get_if<protocol::NetAttached>(&*message)) {
     session->number = attached->reply.session;
-    session->heard_ms = now_ms();
+    session->heard_ms = patience_.ms();
     ++report_.attached;
     VGPU_LOG_INFO("guest %s of %s: session %llu", session->remote.c_str(), session->tenant.c_str(),
                   static_cast<unsigned long long>(session->number));
@@ -143,13 +137,13 @@ void Gate::connection_gone(int descriptor) {
     if (session->number == 0) {
       end_session(session.get(), "");  // nobody waits for it any more
     } else {
-      session->lost_ms = now_ms();
+      session->lost_ms = patience_.ms();
     }
   }
 }
 
 void Gate::mind_sessions() {
-  const uint64_t now = now_ms();
+  const uint64_t now = patience_.ms();
   for (const auto& session : sessions_) {
     if (session->ended) continue;
     if (session->number == 0 && now > session->deadline_ms) {

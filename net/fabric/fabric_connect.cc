@@ -392,12 +392,15 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Introduction& s
     VGPU_RETURN_IF_ERROR(link->open(info.get(), fabric_.get(), link->events_.get(), memory));
     const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
     if (result != 0) return failed("accept", result);
-    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), kReconnectTimeoutMs, nullptr));
+    // Nobody asks for another instead of the first.
+    const auto left_ms = static_cast<int>((end - std::min(end, monotonic_ns())) / 1'000'000);
+    const int ready_ms = self.epoch == 1 ? left_ms : std::min(left_ms, kReconnectTimeoutMs);
+    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), ready_ms, nullptr));
     // Nobody else gets in; the fabric goes with the connection.
     endpoint_.reset();
     events_.reset();
     link->own_fabric_ = std::move(fabric_);
-    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, kReconnectTimeoutMs));
+    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, ready_ms));
     return link;
   }
 }

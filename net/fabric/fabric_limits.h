@@ -41,8 +41,8 @@ inline constexpr int64_t kReportAgeNs = 20'000;
 
 // --- connecting
 // ------------------------------------------------------------------------------------
-// For a connection that is being made to be of use, as both sides see it after a cut, between two
-// attempts, and while a copy waits.
+// For a connection that is being made after a cut to be of use, as both sides see it, between two
+// attempts, and while a copy waits. The first has all of the time that there is for attaching.
 inline constexpr int kReconnectTimeoutMs = 3'000;
 inline constexpr int kReconnectPauseMs = 50;
 inline constexpr int64_t kCutPauseNs = 200'000;

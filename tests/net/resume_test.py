@@ -2,7 +2,7 @@
 # Sessions whose connection is cut, or silent: the same program ends as if nothing had been, or both
 # sides end it.
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: resume_test.py BUILD (cuts|slow_cuts|stopped|restarted|past_grace|path)
+"""Usage: resume_test.py BUILD (cuts|slow_cuts|stopped|paused|restarted|past_grace|path)
 
 The program counts (tests/apps/counter.cu): each kernel, copy and host function must have had its
 effect once and in its turn. path: a network namespace with a link that goes down and sockets that
@@ -169,6 +169,18 @@ def stopped(world):
         expect_counted(program, f"{what} is stopped for 3 s", 100)
 
 
+def paused(world):
+    """A machine of both sides, or a group of processes that gets no processor, for longer than the
+    grace: who has not listened has not missed anything."""
+    for _ in range(3):
+        program = world.counter(100, 20)
+        began(program)
+        pids = [program.pid, *world.processes(True), *world.processes(False)]
+        expect(len(pids) == 3 and program.poll() is None, "guest, session and gate are there")
+        pause(pids, 5)
+        expect_counted(program, "both sides are stopped for 5 s, the grace is 3 s", 100)
+
+
 def restarted(world):
     """vgpud is killed and comes back; the old gate looks after its guests and their cuts."""
     program = world.counter(150, 20, VGPU_NET_EMULATE="cut=60,seed=9")
@@ -311,7 +323,7 @@ def on_path(world, cable):
                        8 + ERROR_SECONDS)
 
 
-OPTIONS = {"past_grace": ["--network-grace", "3"]}
+OPTIONS = {"past_grace": ["--network-grace", "3"], "paused": ["--network-grace", "3"]}
 
 
 def main():
