@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,6 +83,15 @@ std::string why_over(const Worker& worker, const Status& ended) {
   return ended.ok() ? "the data connection has ended" : ended.text();
 }
 
+// Adapters pin what is registered with them: the channel, a few dozen MiB. Other users than root
+// have less unless it is given to them first.
+void raise_locked_limit() {
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_MEMLOCK, &limit) == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
 bool fresh(Secret* secret) {
   if (::getrandom(secret->data(), secret->size(), 0) == static_cast<ssize_t>(secret->size()))
     return true;
@@ -155,6 +165,7 @@ int serve(const SessionOptions& options, const protocol::NetAttach& asked) {
 }  // namespace
 
 int run_session(const SessionOptions& options) {
+  raise_locked_limit();
   if (options.user != 0) {
     if (const Status became = become_user(options.user); !became.ok()) {
       VGPU_LOG_ERROR("cannot run as user %u: %s", options.user, became.text().c_str());

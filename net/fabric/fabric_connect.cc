@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "net/fabric/fabric.h"
 #include "net/fabric/messages.h"
 
@@ -389,7 +390,13 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Introduction& s
     Result<Fid<fid_eq>> events = open_events(fabric_.get());
     if (!events.ok()) return events.status();
     link->events_ = std::move(events).value();
-    VGPU_RETURN_IF_ERROR(link->open(info.get(), fabric_.get(), link->events_.get(), memory));
+    if (const Status opened = link->open(info.get(), fabric_.get(), link->events_.get(), memory);
+        !opened.ok()) {
+      VGPU_LOG_WARN("a data connection cannot be taken: %s", opened.text().c_str());
+      // Else the guest would wait for nothing; an endpoint has said so with its end.
+      if (link->endpoint_ == nullptr) (void)fi_reject(endpoint_.get(), info->handle, nullptr, 0);
+      return opened;
+    }
     const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
     if (result != 0) return failed("accept", result);
     // Nobody asks for another instead of the first.
