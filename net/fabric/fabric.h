@@ -171,6 +171,8 @@ class FabricListener {
 
  private:
   FabricListener() = default;
+  Result<std::unique_ptr<FabricLink>> take(fi_info* info, const Introduction& self,
+                                           const EndMemory& memory, int ready_ms);
 
   Info info_;
   Fid<fid_fabric> fabric_;

@@ -386,30 +386,36 @@ Result<std::unique_ptr<FabricLink>> FabricListener::accept(const Introduction& s
       (void)fi_reject(endpoint_.get(), info->handle, nullptr, 0);
       continue;
     }
-    std::unique_ptr<FabricLink> link(new FabricLink);
-    Result<Fid<fid_eq>> events = open_events(fabric_.get());
-    if (!events.ok()) return events.status();
-    link->events_ = std::move(events).value();
-    if (const Status opened = link->open(info.get(), fabric_.get(), link->events_.get(), memory);
-        !opened.ok()) {
-      VGPU_LOG_WARN("a data connection cannot be taken: %s", opened.text().c_str());
-      // Else the guest would wait for nothing; an endpoint has said so with its end.
-      if (link->endpoint_ == nullptr) (void)fi_reject(endpoint_.get(), info->handle, nullptr, 0);
-      return opened;
-    }
-    const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
-    if (result != 0) return failed("accept", result);
     // Nobody asks for another instead of the first.
     const auto left_ms = static_cast<int>((end - std::min(end, monotonic_ns())) / 1'000'000);
-    const int ready_ms = self.epoch == 1 ? left_ms : std::min(left_ms, kReconnectTimeoutMs);
-    VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), ready_ms, nullptr));
-    // Nobody else gets in; the fabric goes with the connection.
-    endpoint_.reset();
-    events_.reset();
-    link->own_fabric_ = std::move(fabric_);
-    VGPU_RETURN_IF_ERROR(link->exchange_windows(self, ready_ms));
-    return link;
+    return take(info.get(), self, memory,
+                self.epoch == 1 ? left_ms : std::min(left_ms, kReconnectTimeoutMs));
   }
+}
+
+// The connection that was asked for; it has so long to get ready.
+Result<std::unique_ptr<FabricLink>> FabricListener::take(fi_info* info, const Introduction& self,
+                                                         const EndMemory& memory, int ready_ms) {
+  std::unique_ptr<FabricLink> link(new FabricLink);
+  Result<Fid<fid_eq>> events = open_events(fabric_.get());
+  if (!events.ok()) return events.status();
+  link->events_ = std::move(events).value();
+  if (const Status opened = link->open(info, fabric_.get(), link->events_.get(), memory);
+      !opened.ok()) {
+    VGPU_LOG_WARN("a data connection cannot be taken: %s", opened.text().c_str());
+    // Else the guest would wait for nothing; an endpoint has said so with its end.
+    if (link->endpoint_ == nullptr) (void)fi_reject(endpoint_.get(), info->handle, nullptr, 0);
+    return opened;
+  }
+  const int result = fi_accept(link->endpoint_.get(), nullptr, 0);
+  if (result != 0) return failed("accept", result);
+  VGPU_RETURN_IF_ERROR(link->wait_connected(link->events_.get(), ready_ms, nullptr));
+  // Nobody else gets in; the fabric goes with the connection.
+  endpoint_.reset();
+  events_.reset();
+  link->own_fabric_ = std::move(fabric_);
+  VGPU_RETURN_IF_ERROR(link->exchange_windows(self, ready_ms));
+  return link;
 }
 
 }  // namespace vgpu::net

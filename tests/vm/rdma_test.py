@@ -47,7 +47,8 @@ PROGRAM = f"""
 {VGPU} key authorize $({VGPU} key create) team-a
 VGPU_SOFT_DRIVER={DOUBLE} {BUILD}/bin/vgpud --listen unix:/run/vgpu/vgpud.sock --listen {SERVER} \
   --driver soft > /tmp/log 2>&1 &
-n=0; until {VGPU} info --server {SERVER} > /tmp/info 2>&1 || [ $n = 100 ]; do n=$((n+1)); sleep 0.2; done
+info() {{ {VGPU} info --server {SERVER} > /tmp/info 2>&1; }}
+n=0; until info || [ $n = 100 ]; do n=$((n+1)); sleep 0.2; done
 for emulate in "" cut=30,seed=3; do
   VGPU_NET_EMULATE=$emulate {VGPU} run --no-check --server "{SERVER}?provider=verbs" -- {HOLDER} 3 \
     > /tmp/out 2>&1; say exit $?
