@@ -40,9 +40,14 @@ ServerState g_server;  // the suite's process owns at most one
   std::exit(2);
 }
 
+std::string environment_text(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
 std::string backend_name() {
-  const char* name = std::getenv("VGPU_TEST_BACKEND");
-  return name != nullptr ? name : "direct";
+  const std::string name = environment_text("VGPU_TEST_BACKEND");
+  return name.empty() ? "direct" : name;
 }
 
 std::string library_path() {
@@ -50,8 +55,9 @@ std::string library_path() {
   if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
   if (name == "loop") return VGPU_LOOP_LIBRARY;
   if (name == "shm" || name == "fabric" || name == "region") return VGPU_GUEST_LIBRARY;
+  if (name == "machine") return environment_text("VGPU_TEST_LIBRARY");
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region or cuda, not " + name);
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region, machine or cuda, not " + name);
 }
 
 pid_t spawn(const std::vector<std::string>& words) {
@@ -146,17 +152,20 @@ void set_up_backend() {
   if (path.find('/') != std::string::npos && ::access(path.c_str(), R_OK) != 0) {
     die(path + " is not built");
   }
-  const bool region = backend_name() == "region";
-  if (backend_name() == "shm" || is_apart()) start_server();
-  if (is_apart() && !region) start_gate();
-  if (region) start_machine();
+  const std::string name = backend_name();
+  if (name == "shm" || name == "fabric" || name == "region") start_server();
+  if (name == "fabric") start_gate();
+  if (name == "region") start_machine();
   if (backend_name() == "loop") {
     ::setenv("VGPU_SERVER", "loop:", 1);
     ::setenv("VGPU_SOFT_DRIVER", VGPU_SOFTGPU_LIBRARY, 0);
   }
 }
 
-bool is_apart() { return backend_name() == "fabric" || backend_name() == "region"; }
+bool is_apart() {
+  const std::string name = backend_name();
+  return name == "fabric" || name == "region" || name == "machine";
+}
 
 bool tear_down_backend() {
   bool well = true;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tools/vgpu/bench_network.h"
 #include "tools/vgpu/bench_sharing.h"
 #include "tools/vgpu/child.h"
 #include "tools/vgpu/places.h"
@@ -54,8 +55,10 @@ int measure(const BenchOptions& options, const Supervisor& supervisor) {
 }
 
 // Becomes the other program; returns only when that fails.
-int become(const std::string& program, const BenchOptions& options) {
+int become(const std::string& program, const BenchOptions& options,
+           const std::vector<std::string>& more = {}) {
   std::vector<const char*> arguments{program.c_str()};
+  for (const std::string& word : more) arguments.push_back(word.c_str());
   if (options.quick) arguments.push_back("--quick");
   if (!options.json_file.empty())
     arguments.insert(arguments.end(), {"--json", options.json_file.c_str()});
@@ -79,19 +82,24 @@ int become_softgpu_bench(const BenchOptions& options) {
 
 int become_network_bench(const BenchOptions& options) {
   const Places places = find_places();
-  if (!places.network_bench.empty()) return become(places.network_bench, options);
-  std::fprintf(stderr, "vgpu bench: vgpu-bench-network is not beside this program\n");
-  return 1;
+  if (places.network_bench.empty() || places.bench_guest.empty()) {
+    std::fprintf(stderr, "vgpu bench: vgpu-bench-network is not beside this program\n");
+    return 1;
+  }
+  std::vector<std::string> counted;
+  for (const CountedRow& row : count_remote_trips(places))
+    counted.insert(counted.end(), {"--row", row.what, row.aim, std::to_string(row.trips)});
+  return become(places.network_bench, options, counted);
 }
 
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
   if (options.softgpu) return become_softgpu_bench(options);
-  if (options.network) return become_network_bench(options);
   if (options.sharing) return run_sharing_bench(options);
-  const Supervisor supervisor;
   try {
+    if (options.network) return become_network_bench(options);
+    const Supervisor supervisor;
     return measure(options, supervisor);
   } catch (const Interrupted&) {
     std::printf("\ninterrupted: everything is stopped\n");
