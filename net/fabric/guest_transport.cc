@@ -27,7 +27,7 @@ namespace {
 std::atomic<int> g_socket_in_child{-1};
 std::atomic<int> g_alive_in_child{-1};
 // Copied at a time before it is sent: stays in a core's cache.
-constexpr uint64_t kStagePieceBytes = 256 * 1024;
+constexpr uint64_t kStagePieceBytes = 64 * 1024;
 // What must be still before the destructors of libraries run, with its connection said goodbye.
 std::atomic<GuestTransport*> g_at_exit{nullptr};
 
@@ -118,17 +118,24 @@ void GuestTransport::ring() {
   errno = saved;
 }
 
+// Of a parked thread no more is wanted when whoever waits for the answer is about to help itself;
+// should it not, the thread looks when its lease is over.
 void GuestTransport::published() {
+  const bool expecting = expecting_.load(std::memory_order_relaxed);
+  if (expecting) expecting_.store(false, std::memory_order_relaxed);
   // Partner: rest(), which says that it sleeps and then looks again.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (sleeping_.load(std::memory_order_relaxed) != 0 &&
-      sleeping_.exchange(0, std::memory_order_acq_rel) != 0) {
-    ring();
-  }
+  const uint32_t sleeping = sleeping_.load(std::memory_order_relaxed);
+  if (sleeping != kAwake && !(sleeping == kParked && expecting)) wake();
+}
+
+void GuestTransport::wake() {
+  if (sleeping_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) ring();
 }
 
 void GuestTransport::expect(uint32_t slot, uint64_t offset, uint64_t bytes) {
   mover_.expect(slot, offset, bytes);
+  expecting_.store(true, std::memory_order_relaxed);
 }
 
 // One look at both directions, under drive_. Whether anything moved.
@@ -143,6 +150,9 @@ bool GuestTransport::drive() {
 void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
   std::byte* const slab = view_.up_slab().data() + offset;
   const bool direct = from.data() == slab;
+  // This thread drives: the other keeps away.
+  helpers_.fetch_add(1, std::memory_order_relaxed);
+  helped_.fetch_add(1, std::memory_order_relaxed);
   uint64_t done = 0, there = direct ? from.size() : 0;
   while (done < from.size() && !over_.load(std::memory_order_acquire)) {
     if (done == there) {
@@ -155,7 +165,7 @@ void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
       std::lock_guard lock(drive_);
       const uint64_t before = done;
       (void)mover_.stage(offset, there, &done);
-      moved = mover_.poll() || done != before;
+      moved = drive() || done != before;
       cut = mover_.gone();
     }
     if (cut) {
@@ -165,6 +175,7 @@ void GuestTransport::stage(uint64_t offset, std::span<const std::byte> from) {
       ::sched_yield();
     }
   }
+  helpers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // The progress thread's, but for the first.
@@ -217,7 +228,9 @@ bool GuestTransport::help(bool (*ready)(void*), void* argument) {
   }
   if (!is_ready) sleepers_.fetch_add(1, std::memory_order_seq_cst);
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
-  if (!is_ready) published();  // the progress thread looks from now on
+  // The progress thread looks from now on. Partner: rest(), likewise.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!is_ready) wake();
   return is_ready;
 }
 
@@ -230,7 +243,7 @@ void GuestTransport::close_liveness() {
 
 // Sleeps until the bell rings or, unless `park`, something comes. Parked only for a while.
 void GuestTransport::rest(bool park) {
-  sleeping_.store(1, std::memory_order_relaxed);
+  sleeping_.store(park ? kParked : kAsleep, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: published()
   bool may_sleep =
       !stop_.load(std::memory_order_acquire) && (!mover_.pending() || mover_.blocked());
@@ -255,7 +268,7 @@ void GuestTransport::rest(bool park) {
       (void)!::read(bell_.get(), &count, sizeof(count));
     }
   }
-  sleeping_.store(0, std::memory_order_relaxed);
+  sleeping_.store(kAwake, std::memory_order_relaxed);
 }
 
 void GuestTransport::progress() {

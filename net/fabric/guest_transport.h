@@ -69,6 +69,7 @@ class GuestTransport final : public protocol::Transport, public protocol::Mover 
   bool recover();
   bool drive();
   void rest(bool park);
+  void wake();
   void ring();
   void close_liveness();
 
@@ -86,11 +87,14 @@ class GuestTransport final : public protocol::Transport, public protocol::Mover 
   bool started_ = false;
   bool ended_ = false;  // the control plane has said so; the progress thread's
   std::atomic<bool> stop_{false};
-  std::atomic<bool> over_{false};      // there is no connection and will be none
-  std::atomic<uint32_t> sleeping_{0};  // the progress thread sleeps until the bell rings
-  std::atomic<uint32_t> helpers_{0};   // threads that drive for themselves
-  std::atomic<uint32_t> sleepers_{0};  // threads that sleep until something comes
-  std::atomic<uint64_t> helped_{0};    // counts helps, so that the progress thread sees them
+  std::atomic<bool> over_{false};  // there is no connection and will be none
+  // The progress thread sleeps until the bell rings; parked: for kLeaseNs at most.
+  enum Sleep : uint32_t { kAwake, kAsleep, kParked };
+  std::atomic<uint32_t> sleeping_{kAwake};
+  std::atomic<bool> expecting_{false};  // what is published next has a thread that waits for it
+  std::atomic<uint32_t> helpers_{0};    // threads that drive for themselves
+  std::atomic<uint32_t> sleepers_{0};   // threads that sleep until something comes
+  std::atomic<uint64_t> helped_{0};     // counts helps, so that the progress thread sees them
 };
 
 }  // namespace vgpu::net

@@ -132,16 +132,17 @@ void measure_copies(bool quick, Ours* ours, Raw* raw, std::vector<Row>* rows) {
 }
 
 // `rows`: what was counted before; measured ones are added.
-int run(bool quick, const std::string& json, std::vector<Row> rows) {
+int run(bool quick, bool copies_only, const std::string& json, std::vector<Row> rows) {
   const net::Provider provider;
   net::Secret secret{};
   if (::getrandom(secret.data(), secret.size(), 0) < 0) die("getrandom");
   const protocol::ChannelSizes sizes;
   const RawServer raw_server = start_raw(provider, secret);
   const Session session = start_session(provider, secret, sizes);
+  keep_on_cpu(0);  // before there are threads
   Ours ours({provider, session.address, "", secret}, sizes);
   Raw raw(provider, secret, raw_server);
-  measure_calls(quick, &ours, &raw, &rows);
+  if (!copies_only) measure_calls(quick, &ours, &raw, &rows);
   measure_copies(quick, &ours, &raw, &rows);
   measure_idle(session, quick ? 1000 : 3000, &rows);
   std::printf("%s", table(rows).c_str());
@@ -161,24 +162,27 @@ int run(bool quick, const std::string& json, std::vector<Row> rows) {
 }  // namespace vgpu::bench
 
 int main(int argc, char** argv) {
-  bool quick = false;
+  bool quick = false, copies_only = false;
   std::string json;
   std::vector<vgpu::bench::Row> rows;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
+    } else if (std::strcmp(argv[i], "--copies") == 0) {
+      copies_only = true;
     } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
       json = argv[++i];
     } else if (std::strcmp(argv[i], "--row") == 0 && i + 3 < argc) {
       rows.push_back({argv[i + 1], argv[i + 2], std::atof(argv[i + 3]), 0, ""});
       i += 3;
     } else {
-      std::fprintf(stderr,
-                   "usage: vgpu-bench-network [--quick] [--json FILE] [--row WHAT AIM VALUE]…\n");
+      std::fprintf(
+          stderr,
+          "usage: vgpu-bench-network [--quick] [--copies] [--json FILE] [--row WHAT AIM VALUE]…\n");
       return 2;
     }
   }
-  const int code = vgpu::bench::run(quick, json, std::move(rows));
+  const int code = vgpu::bench::run(quick, copies_only, json, std::move(rows));
   std::fflush(nullptr);
   // The transport has threads; the peers are ended by their own destructors, which have run.
   _exit(code);

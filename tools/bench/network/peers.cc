@@ -3,6 +3,7 @@
 #include "tools/bench/network/peers.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -36,6 +37,7 @@ Peer spawn(std::string* address, const std::function<std::string()>& open,
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
+    keep_on_cpu(1);
     const std::string said = open();
     if (::write(ends[1], said.data(), said.size()) < 0) _exit(1);
     ::close(ends[1]);
@@ -138,6 +140,19 @@ void serve_records(protocol::WorkerChannel* channel, std::span<std::byte> device
 void die(const std::string& text) {
   std::fprintf(stderr, "vgpu-bench-network: %s\n", text.c_str());
   std::exit(1);
+}
+
+void keep_on_cpu(size_t place) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || place-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)::sched_setaffinity(0, sizeof(one), &one);
+    return;
+  }
 }
 
 Peer& Peer::operator=(Peer&& other) noexcept {

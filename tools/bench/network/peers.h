@@ -59,6 +59,12 @@ RawServer start_raw(const net::Provider& provider, const net::Secret& secret);
 Session start_session(const net::Provider& provider, const net::Secret& secret,
                       const protocol::ChannelSizes& sizes);
 
+// Keeps the calling thread, and those that it makes, on one of the CPUs that it may use, by its
+// place among them; where there is only one, nothing changes. The guest is kept on the first and
+// all that is a server's on the second, raw ones likewise, as if they were two hosts: left to
+// itself, a scheduler may put all of them on one, or two that poll without end.
+void keep_on_cpu(size_t place);
+
 [[noreturn]] void die(const std::string& text);
 
 }  // namespace vgpu::bench

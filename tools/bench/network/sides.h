@@ -73,7 +73,7 @@ class Raw {
     const uint64_t first = counter_.writes;
     for (uint64_t i = 0; i < bytes / write_bytes; ++i) {
       while (i - (counter_.writes - first) >= 8) poll();
-      const uint64_t place = i % (memory_.size() / write_bytes) * write_bytes;
+      const uint64_t place = next_++ % (memory_.size() / write_bytes) * write_bytes;
       while (link_->write(memory_.bytes().subspan(place, write_bytes), place, 1) !=
              net::Sent::kDone)
         poll();
@@ -106,6 +106,7 @@ class Raw {
   Mapping memory_;
   std::unique_ptr<net::FabricLink> link_;
   Counter counter_;
+  uint64_t next_ = 0;  // write; as the peer's, they go round the window
 };
 
 class Ours {
