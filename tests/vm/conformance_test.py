@@ -47,8 +47,9 @@ def tests_of(filter_text):
 
 def ran_of(line):
     """Exit code, and how many passed or were skipped."""
-    counts = re.findall(r"(?:PASSED|SKIPPED) +\] (\d+)", line)
-    return int(re.search(r"exit (\d+)", line).group(1)), sum(map(int, counts))
+    # The last of each: before it stands what tests' own children have said.
+    counts = dict(re.findall(r"(PASSED|SKIPPED) +\] (\d+)", line))
+    return int(re.search(r"exit (\d+)", line).group(1)), sum(map(int, counts.values()))
 
 
 def machine(host, folder, filters):
