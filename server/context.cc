@@ -135,6 +135,7 @@ Session::Remains Session::take_from(Context* context) {
   });
   for (uint64_t id : ids) remains.links.push_back(links_.take(id));
   remains.arrays = take_arrays(&arrays_, context);
+  if (context->primary) remains.greens = greens_.take_of(context->device);
   context->dirty.clear();
   context->legacy.dirty = false;
   return remains;
@@ -147,6 +148,11 @@ void Session::destroy_remains(Remains* remains) {
   remains->events.clear();
   for (const auto& stream : remains->streams) (void)driver().cuStreamDestroy_v2(stream->handle);
   remains->streams.clear();
+  for (const Green& each : remains->greens) {
+    sm_resources_.remove(each.resource);
+    (void)driver().cuGreenCtxDestroy(each.handle);
+  }
+  remains->greens.clear();
   for (const auto& module : remains->modules) (void)driver().cuModuleUnload(module->module);
   remains->modules.clear();
   const uint64_t charged = remains->arrays.charged;
@@ -181,6 +187,26 @@ bool handle_ContextBind(Session& session, const wire::ContextBindArgs& args, con
   return session.forgotten(record, session.bind(context));
 }
 
+namespace {
+
+// The context is current when it is made. One with some of the SMs is told how many it has got.
+CUresult make_context(const DriverTable& driver, const wire::ContextCreateArgs& args,
+                      CUdevice device, CUcontext* context, wire::ContextCreateReply* answer) {
+  if (args.sms == 0) return driver.cuCtxCreate_v2(context, args.flags, device);
+  if (driver.cuCtxCreate_v3 == nullptr || driver.cuCtxGetExecAffinity == nullptr)
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  CUexecAffinityParam affinity = {};
+  affinity.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT;
+  affinity.param.smCount.val = args.sms;
+  CUresult result = driver.cuCtxCreate_v3(context, &affinity, 1, args.flags, device);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver.cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT);
+  if (result == CUDA_SUCCESS) answer->sms = affinity.param.smCount.val;
+  return CUDA_SUCCESS;  // it is there, whatever is known of it
+}
+
+}  // namespace
+
 // Making a context takes a driver many milliseconds, so a helper does it.
 bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
                           const Record& record) {
@@ -192,16 +218,17 @@ bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
     return session.malformed(record, "context id in use");
   }
   Context* context = session.add_context(args.context, nullptr, args.slot, args.device, false);
-  session.pool().post([&session, context, device, flags = args.flags, reply = record.reply()] {
+  session.pool().post([&session, context, device, args, reply = record.reply()] {
     const DriverTable& driver = session.driver();
-    const CUresult result = driver.cuCtxCreate_v2(&context->handle, flags, device->number());
+    wire::ContextCreateReply answer;
+    const CUresult result = make_context(driver, args, device->number(), &context->handle, &answer);
     // The driver has put it on this thread's stack, where it is not wanted.
     CUcontext top = nullptr;
     if (result == CUDA_SUCCESS) (void)driver.cuCtxPopCurrent_v2(&top);
     // release: partner is Context::alive().
     context->state.store(result == CUDA_SUCCESS ? ContextState::kAlive : ContextState::kGone,
                          std::memory_order_release);
-    session.channel().replies().complete(reply, result);
+    session.channel().replies().complete_with(reply, result, answer);
   });
   return true;
 }

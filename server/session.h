@@ -19,6 +19,7 @@
 #include "server/completion.h"
 #include "server/figures.h"
 #include "server/graph.h"
+#include "server/green.h"
 #include "server/guest_memory.h"
 #include "server/handles.h"
 #include "server/host_blocks.h"
@@ -148,6 +149,8 @@ class Session {
   HandleTable<GraphEntry>& graphs() { return graphs_; }
   HandleTable<GraphSourceEntry>& graph_sources() { return graph_sources_; }
   HandleTable<LinkEntry>& links() { return links_; }
+  SmResources& sm_resources() { return sm_resources_; }
+  Greens& greens() { return greens_; }
 
   // --- work for streams (work.cc)
   // Calls the driver for `stream`, now or, when the stream is deep, from its lane. `call(driver,
@@ -248,6 +251,7 @@ class Session {
     std::vector<std::unique_ptr<GraphEntry>> graphs;
     std::vector<std::unique_ptr<GraphSourceEntry>> graph_sources;
     std::vector<std::unique_ptr<LinkEntry>> links;
+    std::vector<Green> greens;
   };
   Remains take_from(Context* context);
   // Thread-safe; the context is current. Another one may be when it returns.
@@ -357,6 +361,8 @@ class Session {
   HandleTable<GraphEntry> graphs_;
   HandleTable<GraphSourceEntry> graph_sources_;
   HandleTable<LinkEntry> links_;
+  SmResources sm_resources_;
+  Greens greens_;
   Context* bound_ = nullptr;
   HostBlocks host_memory_;
   std::vector<Lane*> busy_lanes_;

@@ -9,6 +9,7 @@
 
 #include "api/cudart/context_storage.h"
 #include "api/graph/capture.h"
+#include "api/green/affinity.h"
 #include "driver_functions.h"
 #include "shim/device.h"
 #include "shim/module_table.h"
@@ -44,6 +45,7 @@ bool flags_valid(unsigned flags) {
 void forget_objects(Session& session, Context* context) {
   cudart::run_context_destructors(context->handle());
   graph::forget_context(context->handle());
+  if (context->primary) green::forget_context(context->handle());
   std::vector<uint64_t> streams, events;
   {
     std::lock_guard in_order(session.channel().lock());  // as for destroying one by one
@@ -115,7 +117,7 @@ CUresult primary_of(CUdevice device, Session** session, Context** context) {
   return *context == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
+CUresult create(CUcontext* out, unsigned sms, unsigned flags, CUdevice device) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
@@ -130,14 +132,22 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   args.device = static_cast<uint32_t>(device);
   args.flags = flags;
   args.slot = context->slot;
-  if (CUresult r = session->call(nullptr, Op::kContextCreate, args); r != CUDA_SUCCESS) {
+  args.sms = sms;
+  wire::ContextCreateReply answer;
+  if (CUresult r = session->ask(nullptr, Op::kContextCreate, args, &answer); r != CUDA_SUCCESS) {
     session->contexts().release_slot(context);
     return r;
   }
+  context->sms.store(answer.sms, std::memory_order_relaxed);
   session->contexts().set_active(context, true);
   push_current_context(context);
   *out = context->handle();
   return CUDA_SUCCESS;
+}
+
+// The green context that such a handle means; null: none.
+green::Green* view_of(CUcontext handle) {
+  return handle == nullptr ? shim::current_view() : green::find_view(handle);
 }
 
 CUresult find_context(CUcontext handle, Context** context) {
@@ -208,22 +218,21 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
 }
 
 CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
-  return create(out, flags, device);
+  return create(out, 0, flags, device);
 }
 
 CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params, int count, unsigned int flags,
                         CUdevice device) {
-  if (count < 0 || (count > 0 && params == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  if (count > 0) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-  return create(out, flags, device);
+  unsigned sms = 0;
+  const CUresult r = green::read_affinity(params, count, &sms);
+  return r != CUDA_SUCCESS ? r : create(out, sms, flags, device);
 }
 
 CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags,
                         CUdevice device) {
-  if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return create(out, flags, device);
+  unsigned sms = 0;
+  const CUresult r = green::read_affinity(params, &sms);
+  return r != CUDA_SUCCESS ? r : create(out, sms, flags, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext handle) {
@@ -268,8 +277,7 @@ CUresult cuCtxDetach(CUcontext handle) {
 CUresult cuCtxGetCurrent(CUcontext* out) {
   if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = current_context();
-  *out = context == nullptr ? nullptr : context->handle();
+  *out = shim::current_handle();
   return CUDA_SUCCESS;
 }
 
@@ -281,7 +289,7 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
     context = session->contexts().find_living(handle);
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   }
-  set_current_context(context);
+  set_current_context(context, green::find_view(handle));
   return CUDA_SUCCESS;
 }
 
@@ -290,15 +298,15 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Context* context = handle == nullptr ? nullptr : session->contexts().find_living(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  push_current_context(context);
+  push_current_context(context, green::find_view(handle));
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* out) {
   if (Process::session() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  Context* context = pop_current_context();
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (out != nullptr) *out = context->handle();
+  const CUcontext handle = shim::current_handle();
+  if (pop_current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = handle;
   return CUDA_SUCCESS;
 }
 
@@ -340,7 +348,8 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
   Context* context;
   if (CUresult r = find_context(handle, &context); r != CUDA_SUCCESS) return r;
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *id = context->unique_id;
+  const green::Green* const view = view_of(handle);
+  *id = view != nullptr ? view->unique_id : uint64_t{context->unique_id};
   return CUDA_SUCCESS;
 }
 
@@ -367,6 +376,8 @@ CUresult cuCtxSynchronize() {
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (green::Green* const view = shim::current_view()) [[unlikely]]
+    return green::synchronize(view);
   if (CUresult r = graph::check_context_use(context->handle()); r != CUDA_SUCCESS) return r;
   return synchronize(*session, context);
 }
@@ -378,6 +389,7 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   Session* session = Process::session();
   const int32_t sticky = session->channel().semaphores().sticky(context->slot);
   if (sticky != 0) return session->show_output(static_cast<CUresult>(sticky));
+  if (green::Green* const view = view_of(handle)) return green::synchronize(view);
   if (CUresult r = graph::check_context_use(context->handle()); r != CUDA_SUCCESS) return r;
   return synchronize(*session, context);
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/green/contexts.h"
 #include "base/slot_map.h"
 #include "base/spin_mutex.h"
 #include "protocol/limits.h"
@@ -32,7 +33,8 @@ class ContextTable {
   // A created context; nullptr when all slots are taken. Active once the worker has it.
   Context* add_created(CUdevice device, uint32_t flags);
   // nullptr for anything that was never a context.
-  Context* find(CUcontext handle) const { return contexts_.find(id_of(handle)); }
+  // For the view of a green context: the primary one.
+  Context* find(CUcontext handle) const { return contexts_.find(id_of(green::base_of(handle))); }
   // The same, and nullptr for a created context that was destroyed. A primary one that is not
   // retained counts: libcudart makes it current before it retains it.
   Context* find_living(CUcontext handle) const {
@@ -101,7 +103,11 @@ class ContextTable {
 // What a thread has: its stack of contexts and its default streams. Owned by the thread, freed when
 // it ends.
 struct ThreadState {
-  std::vector<Context*> stack;
+  struct Entry {
+    Context* context;
+    green::Green* view;  // in which it is current; null: as itself
+  };
+  std::vector<Entry> stack;
   struct DefaultStream {
     Context* context;
     uint64_t context_life;  // Context::unique_id when the stream was made
@@ -120,8 +126,12 @@ ThreadState* thread_state();
 
 // The calling thread's current context, destroyed or not; nullptr when there is none.
 Context* current_context();
-void set_current_context(Context* context);  // replaces the top; nullptr pops it
-void push_current_context(Context* context);
+// The green context in whose place that is current; nullptr when it is current itself.
+green::Green* current_view();
+CUcontext current_handle();  // as the program knows it
+// Replaces the top; nullptr pops it.
+void set_current_context(Context* context, green::Green* view = nullptr);
+void push_current_context(Context* context, green::Green* view = nullptr);
 Context* pop_current_context();  // nullptr when the stack is empty
 // Takes `context` off the calling thread's stack top, when it is there (cuCtxDestroy).
 void drop_current_context(Context* context);

@@ -15,6 +15,7 @@ namespace {
 // keeps spare.
 thread_local ThreadState* t_state __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local Context* t_current __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local green::Green* t_view __attribute__((tls_model("initial-exec"))) = nullptr;
 
 pthread_key_t g_thread_key;
 pthread_once_t g_thread_key_once = PTHREAD_ONCE_INIT;
@@ -27,13 +28,15 @@ void end_thread(void* state) {
     hook(static_cast<ThreadState*>(state));
   t_state = nullptr;
   t_current = nullptr;
+  t_view = nullptr;
   delete static_cast<ThreadState*>(state);
 }
 
 void make_thread_key() { pthread_key_create(&g_thread_key, end_thread); }
 
 void refresh(ThreadState* state) {
-  t_current = state->stack.empty() ? nullptr : state->stack.back();
+  t_current = state->stack.empty() ? nullptr : state->stack.back().context;
+  t_view = state->stack.empty() ? nullptr : state->stack.back().view;
 }
 
 }  // namespace
@@ -105,30 +108,37 @@ ThreadState* thread_state() {
 
 Context* current_context() { return t_current; }
 
-void set_current_context(Context* context) {
+green::Green* current_view() { return t_view; }
+
+CUcontext current_handle() {
+  if (t_view != nullptr) return t_view->view;
+  return t_current == nullptr ? nullptr : t_current->handle();
+}
+
+void set_current_context(Context* context, green::Green* view) {
   ThreadState* state = thread_state();
   if (state == nullptr) return;
   if (context == nullptr) {
     if (!state->stack.empty()) state->stack.pop_back();
   } else if (state->stack.empty()) {
-    state->stack.push_back(context);
+    state->stack.push_back({context, view});
   } else {
-    state->stack.back() = context;
+    state->stack.back() = {context, view};
   }
   refresh(state);
 }
 
-void push_current_context(Context* context) {
+void push_current_context(Context* context, green::Green* view) {
   ThreadState* state = thread_state();
   if (state == nullptr) return;
-  state->stack.push_back(context);
+  state->stack.push_back({context, view});
   refresh(state);
 }
 
 Context* pop_current_context() {
   ThreadState* state = thread_state();
   if (state == nullptr || state->stack.empty()) return nullptr;
-  Context* context = state->stack.back();
+  Context* context = state->stack.back().context;
   state->stack.pop_back();
   refresh(state);
   return context;

@@ -216,8 +216,13 @@ CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType type,
   if (CUresult r = look_up(number, &device); r != CUDA_SUCCESS) return r;
   if (supported == nullptr || static_cast<unsigned>(type) >= CU_EXEC_AFFINITY_TYPE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
-  *supported = 0;
-  return CUDA_SUCCESS;
+  wire::DeviceAffinityArgs args;
+  args.device = static_cast<uint32_t>(number);
+  wire::DeviceAffinityReply answer;
+  Session* const session = Process::session();
+  const CUresult r = session->ask(nullptr, Op::kDeviceAffinity, args, &answer);
+  if (r == CUDA_SUCCESS) *supported = answer.supported != 0 ? 1 : 0;
+  return r;
 }
 
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format, unsigned channels,

@@ -221,6 +221,8 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
 }
 
 CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
+  if (green::Green* const view = green::find_view(handle)) [[unlikely]]
+    return green::record(view, event_handle);
   Session* session;
   Context* context;
   EventRef event;
@@ -243,6 +245,8 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
 }
 
 CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
+  if (green::Green* const view = green::find_view(handle)) [[unlikely]]
+    return green::wait(view, event_handle);
   Session* session;
   Context* context;
   EventRef event;

@@ -79,13 +79,14 @@ CUresult check_cluster(const ShapeLimits& limits, const Kernel& kernel, const Sh
   return choose_cluster(rules, shape.grid, shape.cluster, chosen);
 }
 
-// All blocks of a cooperative grid must be resident at once. `unit`: blocks of a cluster.
-CUresult check_cooperative(CUfunction function, const Shape& shape, uint64_t unit) {
-  int per_multiprocessor = 0, multiprocessors = 0;
+// All blocks of a cooperative grid must be resident at once. `unit`: blocks of a cluster; `sms`: on
+// so many, 0 = on all.
+CUresult check_cooperative(CUfunction function, const Shape& shape, uint64_t unit, uint32_t sms) {
+  int per_multiprocessor = 0, multiprocessors = static_cast<int>(sms);
   CUdevice device = 0;
   const int threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]);
   CUresult r = vgpu::driver::cuCtxGetDevice(&device);
-  if (r == CUDA_SUCCESS) {
+  if (r == CUDA_SUCCESS && sms == 0) {
     r = vgpu::driver::cuDeviceGetAttribute(&multiprocessors,
                                            CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   }
@@ -118,13 +119,13 @@ CUresult read_extra(void** extra, const void** buffer, size_t* bytes) {
 }  // namespace
 
 CUresult check_shape(Session& session, CUdevice device, CUfunction function, const Kernel& kernel,
-                     const Shape& shape) {
+                     const Shape& shape, uint32_t sms) {
   const ShapeLimits& limits = limits_of(session, device);
   CUresult r = check_limits(limits, kernel, shape);
   ClusterSize cluster;
   if (r == CUDA_SUCCESS) r = check_cluster(limits, kernel, shape, &cluster);
   if (r != CUDA_SUCCESS || !shape.cooperative) return r;
-  return check_cooperative(function, shape, cluster.named() ? cluster.blocks() : 1);
+  return check_cooperative(function, shape, cluster.named() ? cluster.blocks() : 1, sms);
 }
 
 CUresult check_cluster(Session& session, CUdevice device, const Kernel& kernel, const Shape& shape,

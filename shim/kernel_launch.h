@@ -16,9 +16,10 @@ struct Shape {
   bool cluster_later = false;  // of a node whose attributes may still be set
 };
 
-// The errors of a launch of `kernel` (whose handle is `function`) on `device`.
+// The errors of a launch of `kernel` (whose handle is `function`) on `device`, or on so many of its
+// SMs.
 CUresult check_shape(Session& session, CUdevice device, CUfunction function, const Kernel& kernel,
-                     const Shape& shape);
+                     const Shape& shape, uint32_t sms = 0);
 
 // The part of that about clusters. *chosen: what the launch has.
 CUresult check_cluster(Session& session, CUdevice device, const Kernel& kernel, const Shape& shape,

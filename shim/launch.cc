@@ -64,7 +64,8 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
     if (taken.has_value()) return *taken;
   }
   const Kernel& kernel = *function->kernel;
-  if (CUresult r = shim::check_shape(*session, context->device, handle, kernel, shape);
+  const uint32_t sms = shape.cooperative ? shim::sms_of(*context, stream) : 0;
+  if (CUresult r = shim::check_shape(*session, context->device, handle, kernel, shape, sms);
       r != CUDA_SUCCESS)
     return r;
   const void* buffer = nullptr;

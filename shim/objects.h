@@ -61,7 +61,8 @@ class Lasting {
 struct Context {
   StreamAttributes legacy_attributes;  // of the legacy stream; under Session::objects
   uint64_t id = 0;
-  uint32_t slot = 0;  // of the sticky error word
+  uint32_t slot = 0;             // of the sticky error word
+  std::atomic<uint32_t> sms{0};  // on which its work runs; 0: all
   CUdevice device = 0;
   bool primary = false;
   std::atomic<bool> named{false};   // primary: the worker knows it
@@ -89,6 +90,7 @@ struct Stream {
   Lasting<int> priority;
   Lasting<uint64_t> unique_id;
   Lasting<bool> per_thread;
+  Lasting<uint32_t> sms;  // on which its kernels run; 0: all of the context's
   Progress progress;
 
   // Under Session::objects.
@@ -99,6 +101,7 @@ struct Stream {
     priority = new_priority;
     unique_id = id;
     per_thread = threads_own;
+    sms = 0;
     progress.submitted.store(0, std::memory_order_release);
     progress.completed.store(0, std::memory_order_release);
   }

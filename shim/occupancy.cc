@@ -44,7 +44,12 @@ CUresult look_up(CUfunction handle, Subject* subject) {
   const protocol::DeviceSnapshot& device = *session->device(context->device);
   const Kernel& kernel = *function->kernel;
   subject->limits = multiprocessor_limits(device);
-  subject->multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const green::Green* const view = shim::current_view();
+  const uint32_t some =
+      view != nullptr ? view->resource.sm.smCount : context->sms.load(std::memory_order_relaxed);
+  subject->multiprocessors = some != 0
+                                 ? static_cast<int>(some)
+                                 : attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   subject->kernel.registers = kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
   const int threads = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (threads > 0) subject->kernel.threads_per_block_max = threads;

@@ -26,6 +26,7 @@
 #include "shim/memory/virtual_memory.h"
 #include "shim/output.h"
 #include "shim/pools.h"
+#include "shim/sm_resources.h"
 #include "shim/stats.h"
 #include "wire.h"
 
@@ -83,6 +84,7 @@ class Session {
   ArrayTable& arrays() { return arrays_; }
   Output& output() { return output_; }
   Stats& stats() { return stats_; }
+  SmResources& sm_resources() { return sm_resources_; }
   Progress& progress() { return progress_; }
 
   // What every call returns once the session is over; CUDA_SUCCESS while it runs.
@@ -260,6 +262,7 @@ class Session {
   VirtualMemory virtual_memory_;
   SharedMemory shared_;
   Stats stats_;
+  SmResources sm_resources_;
   Progress progress_;
   uint64_t bound_ = 0;
   std::atomic<bool> ended_{false};

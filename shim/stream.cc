@@ -50,6 +50,8 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int pr
   Session* session;
   Context* context;
   if (CUresult r = enter(&session, &context); r != CUDA_SUCCESS) return r;
+  if (green::Green* const view = shim::current_view()) [[unlikely]]
+    return green::add_stream(view, flags, priority, handle);
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -70,7 +72,8 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   Session* session;
   if (CUresult r = enter(&session); r != CUDA_SUCCESS) return r;
   const StreamRef stream = {id_of(handle), session->streams.find(id_of(handle))};
-  if (stream.stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream.stream == nullptr) return green::lost_stream(handle);
+  green::forget_stream(handle);
   graph::forget_stream(shim::key_of(*stream.stream->context, stream));
   return destroy_stream(*session, stream);
 }
@@ -178,7 +181,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
   StreamRef stream;
   if (CUresult r = look_up(handle, &session, &context, &stream); r != CUDA_SUCCESS) return r;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = context->handle();
+  *out = green::context_of(handle, context->handle());
   return CUDA_SUCCESS;
 }
 
@@ -190,12 +193,6 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = context->device;
   return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
-  const CUresult result = driver::cuStreamGetCtx(handle, context);
-  if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
-  return result;
 }
 
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {

@@ -28,11 +28,18 @@ CUresult thread_stream(Session& session, Context* context, StreamRef* stream) {
 CUresult find_stream(Session& session, Context* context, CUstream handle, StreamRef* stream) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
     *stream = StreamRef();
-    return CUDA_SUCCESS;
+    const green::Green* const view = current_view();
+    if (view == nullptr || context != current_context()) [[likely]]
+      return CUDA_SUCCESS;
+    *stream = {id_of(view->default_stream), session.streams.find(id_of(view->default_stream))};
+    return stream->stream != nullptr ? CUDA_SUCCESS : green::lost_stream(handle);
   }
+  // A green context has one default stream for all threads.
+  if (handle == CU_STREAM_PER_THREAD && current_view() != nullptr) [[unlikely]]
+    return green::lost_stream(handle);
   if (handle == CU_STREAM_PER_THREAD) return thread_stream(session, context, stream);
   Stream* found = session.streams.find(id_of(handle));
-  if (found == nullptr || found->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr || found->context != context) return green::lost_stream(handle);
   *stream = {id_of(handle), found};
   return CUDA_SUCCESS;
 }
@@ -42,33 +49,64 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
     return find_stream(session, *context, handle, stream);
   }
   Stream* found = session.streams.find(id_of(handle));
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return green::lost_stream(handle);
   *stream = {id_of(handle), found};
   *context = found->context;
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// The guest's half of a stream; out of the table again with forget_half().
+CUresult insert_half(Session& session, Context* context, uint32_t flags, int priority,
+                     bool per_thread, StreamRef* stream) {
+  std::unique_lock lock(session.objects);
+  if (session.full(protocol::GuestLimit::kStreams, session.streams.size())) [[unlikely]]
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t id = session.streams.insert(context, flags, priority,
+                                             session.contexts().next_unique_id(), per_thread);
+  if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *stream = {id, session.streams.find(id)};
+  stream->stream->progress.submitted.store(context->gate.load(std::memory_order_relaxed),
+                                           std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+void forget_half(Session& session, const StreamRef& stream) {
+  std::unique_lock lock(session.objects);
+  session.streams.remove(stream.id);
+}
+
+}  // namespace
+
+CUresult create_stream(Session& session, Context* context, const green::Green& green, int priority,
+                       StreamRef* stream) {
+  CUresult r = insert_half(session, context, CU_STREAM_NON_BLOCKING, priority, false, stream);
+  if (r != CUDA_SUCCESS) return r;
+  stream->stream->sms = green.resource.sm.smCount;
+  wire::GreenStreamCreateArgs args;
+  args.stream = stream->id;
+  args.green = green.partition;
+  args.priority = priority;
+  r = session.call(context, Op::kGreenStreamCreate, args);
+  if (r != CUDA_SUCCESS) {
+    forget_half(session, *stream);
+    return r;
+  }
+  context->unordered_streams.fetch_add(1, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
 CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
                        bool per_thread, StreamRef* stream) {
-  uint64_t id;
-  {
-    std::unique_lock lock(session.objects);
-    if (session.full(protocol::GuestLimit::kStreams, session.streams.size())) [[unlikely]]
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    id = session.streams.insert(context, flags, priority, session.contexts().next_unique_id(),
-                                per_thread);
-    if (id == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    *stream = {id, session.streams.find(id)};
-    stream->stream->progress.submitted.store(context->gate.load(std::memory_order_relaxed),
-                                             std::memory_order_relaxed);
-  }
+  CUresult r = insert_half(session, context, flags, priority, per_thread, stream);
+  if (r != CUDA_SUCCESS) return r;
   wire::StreamCreateArgs args;
-  args.stream = id;
+  args.stream = stream->id;
   args.flags = flags;
   args.priority = priority;
   if (session.post(context, Op::kStreamCreate, args) == 0) {
-    std::unique_lock lock(session.objects);
-    session.streams.remove(id);
+    forget_half(session, *stream);
     return session.lost();
   }
   if (per_thread || (flags & CU_STREAM_NON_BLOCKING) != 0) {

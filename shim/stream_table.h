@@ -18,6 +18,15 @@ CUresult find_any_stream(Session& session, CUstream handle, StreamRef* stream, C
 // Makes a stream and tells the worker.
 CUresult create_stream(Session& session, Context* context, uint32_t flags, int priority,
                        bool per_thread, StreamRef* stream);
+// The same over the SMs of a green context of `context`: non-blocking.
+CUresult create_stream(Session& session, Context* context, const green::Green& green, int priority,
+                       StreamRef* stream);
+
+// How many SMs kernels in `stream` have; 0: all.
+inline uint32_t sms_of(const Context& context, const StreamRef& stream) {
+  const uint32_t own = stream.stream == nullptr ? 0u : uint32_t{stream.stream->sms};
+  return own != 0 ? own : context.sms.load(std::memory_order_relaxed);
+}
 // INVALID_HANDLE when another thread was faster.
 CUresult destroy_stream(Session& session, const StreamRef& stream);
 

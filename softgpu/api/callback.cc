@@ -18,7 +18,7 @@ CUresult submit(CUstream handle, bool valid, std::unique_ptr<softgpu::Command> c
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
-  if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || stream->context != context) return green::lost_stream(handle);
   if (graph::watching()) [[unlikely]] {  // a callback becomes no node
     const auto taken = function != nullptr
                            ? graph::capture_host(softgpu::key_of(*stream), function, user)

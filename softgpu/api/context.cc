@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "api/graph/capture.h"
+#include "api/green/affinity.h"
+#include "api/green/contexts.h"
 #include "driver_functions.h"
 #include "softgpu/api/driver.h"
 
@@ -27,11 +29,19 @@ bool flags_valid(unsigned flags) {
   return (flags & ~kFlagsMask) == 0 && (schedule & (schedule - 1)) == 0;
 }
 
-CUresult push(Context* context) {
+CUresult push(Context* context, green::Green* view = nullptr) {
   ContextStack& stack = context_stack();
   if (stack.depth == softgpu::kContextStackMax) return CUDA_ERROR_OUT_OF_MEMORY;
-  stack.entries[stack.depth++] = context;
+  stack.entries[stack.depth] = context;
+  stack.views[stack.depth++] = view;
   return CUDA_SUCCESS;
+}
+
+// What is current as a program knows it.
+CUcontext top_handle(const ContextStack& stack) {
+  const Context* const top = stack.top();
+  if (top == nullptr) return nullptr;
+  return stack.view() == nullptr ? top->handle : stack.view()->view;
 }
 
 // The context a call names: null means the current one.
@@ -45,12 +55,20 @@ CUresult named_or_current(CUcontext handle, Context** context) {
   return CUDA_SUCCESS;
 }
 
-CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
+// The green context that such a handle means; null: none.
+green::Green* view_of(CUcontext handle) {
+  return handle == nullptr ? context_stack().view() : green::find_view(handle);
+}
+
+CUresult create(CUcontext* out, unsigned sms, unsigned flags, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   static std::atomic<uint64_t> next_number{softgpu::kCreatedId};
   Driver& driver = Driver::instance();
   auto context = std::make_shared<Context>(&driver.device(device), false, next_number.fetch_add(1));
+  const uint32_t all = driver.device(device).config().sms;
+  if (sms != 0 && sms < all)
+    context->sms = std::make_shared<const softgpu::SmMask>(softgpu::SmMask::range(0, sms));
   context->open(flags);
   context->handle = driver.contexts.insert(context);
   if (context->handle == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -72,22 +90,21 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
 }  // namespace
 
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
-  return create(context, flags, device);
+  return create(context, 0, flags, device);
 }
 
 CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int count,
                         unsigned int flags, CUdevice device) {
-  if (count < 0 || (count > 0 && affinity == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  if (count > 0) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-  return create(context, flags, device);
+  unsigned sms = 0;
+  const CUresult r = green::read_affinity(affinity, count, &sms);
+  return r != CUDA_SUCCESS ? r : create(context, sms, flags, device);
 }
 
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned int flags,
                         CUdevice device) {
-  if (params != nullptr && (params->numExecAffinityParams > 0 || params->cigParams != nullptr)) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return create(context, flags, device);
+  unsigned sms = 0;
+  const CUresult r = green::read_affinity(params, &sms);
+  return r != CUDA_SUCCESS ? r : create(context, sms, flags, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext handle) {
@@ -124,15 +141,15 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return push(context.get());
+  return push(context.get(), green::find_view(handle));
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* handle) {
   if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;
   ContextStack& stack = context_stack();
   if (stack.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  Context* const top = stack.entries[--stack.depth];
-  if (handle != nullptr) *handle = top->handle;
+  if (handle != nullptr) *handle = top_handle(stack);
+  --stack.depth;
   return CUDA_SUCCESS;
 }
 
@@ -145,16 +162,16 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
   }
   const std::shared_ptr<Context> context = Driver::instance().contexts.find(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (stack.depth == 0) return push(context.get());
+  if (stack.depth == 0) return push(context.get(), green::find_view(handle));
   stack.entries[stack.depth - 1] = context.get();
+  stack.views[stack.depth - 1] = green::find_view(handle);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* handle) {
   if (const CUresult ready = Driver::instance().ready(); ready != CUDA_SUCCESS) return ready;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Context* const top = context_stack().top();
-  *handle = top == nullptr ? nullptr : top->handle;
+  *handle = top_handle(context_stack());
   return CUDA_SUCCESS;
 }
 
@@ -179,7 +196,8 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
   if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
     return result;
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *id = context->id;
+  const green::Green* const view = view_of(handle);
+  *id = view != nullptr ? view->unique_id : context->id;
   return CUDA_SUCCESS;
 }
 
@@ -211,6 +229,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 CUresult cuCtxSynchronize() {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (green::Green* const view = context_stack().view()) return green::synchronize(view);
   if (const CUresult r = graph::check_context_use(context->handle); r != CUDA_SUCCESS) return r;
   return context->synchronise();
 }
@@ -219,6 +238,7 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   Context* context = nullptr;
   if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
     return result;
+  if (green::Green* const view = view_of(handle)) return green::synchronize(view);
   if (const CUresult r = graph::check_context_use(context->handle); r != CUDA_SUCCESS) return r;
   return context->synchronise();
 }

@@ -79,6 +79,7 @@ void Context::close() {
   if (!alive_.exchange(false)) return;
   cudart::run_context_destructors(handle);
   graph::forget_context(handle);
+  if (primary) green::forget_context(handle);
   std::shared_ptr<Channel> channel;
   std::vector<std::shared_ptr<Stream>> streams;
   std::vector<std::shared_ptr<Module>> modules;

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "api/green/contexts.h"
 #include "softgpu/api/kernel_output.h"
 #include "softgpu/api/stream_object.h"
 #include "softgpu/exec/device.h"
@@ -71,6 +72,7 @@ class Context {
   const bool primary;
   const uint64_t id;  // cuCtxGetId; also the owner of its memory
   CUcontext handle = nullptr;
+  SmSet sms;  // on which all of its work runs, set before it is opened; null: all
   std::atomic<uint32_t> life{0};  // counts open(): what belonged to an earlier life is gone
   std::atomic<unsigned> flags{0};
   std::atomic<unsigned> cache_config{CU_FUNC_CACHE_PREFER_NONE};
@@ -110,7 +112,9 @@ inline constexpr int kContextStackMax =
 struct ContextStack {
   int depth;
   Context* entries[kContextStackMax];
+  green::Green* views[kContextStackMax];  // in which an entry is current; null: as itself
   Context* top() const { return depth == 0 ? nullptr : entries[depth - 1]; }
+  green::Green* view() const { return depth == 0 ? nullptr : views[depth - 1]; }
 };
 ContextStack& context_stack();
 

@@ -165,7 +165,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
 CUresult cuDeviceGetExecAffinitySupport(int* value, CUexecAffinityType type, CUdevice device) {
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   if (value == nullptr || type >= CU_EXEC_AFFINITY_TYPE_MAX) return CUDA_ERROR_INVALID_VALUE;
-  *value = 0;
+  *value = 1;
   return CUDA_SUCCESS;
 }
 

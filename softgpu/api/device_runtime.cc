@@ -38,7 +38,7 @@ CnpError Module::make_child(Grid& parent, uint64_t function, const ChildShape& s
   Launch launch;
   const CUresult prepared = prepare_child(shared_from_this(), found->second, wanted, &launch);
   if (prepared != CUDA_SUCCESS) return cnp_error(prepared);
-  *command = make_command(launch, parent.channel, parent.priority);
+  *command = make_command(launch, parent.channel, parent.priority, parent.sms);
   (*command)->grid->depth = parent.depth + 1;
   return CnpError::kSuccess;
 }

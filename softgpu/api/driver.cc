@@ -180,8 +180,15 @@ CUresult enter(Context** context) {
 }
 
 std::shared_ptr<Stream> find_stream(Context& context, CUstream handle) {
-  if (handle == nullptr || handle == CU_STREAM_LEGACY) return context.legacy_stream();
-  if (handle == CU_STREAM_PER_THREAD) return context.per_thread_stream();
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) {
+    const green::Green* const view = context_stack().view();
+    if (view == nullptr || &context != context_stack().top()) [[likely]]
+      return context.legacy_stream();
+    return Driver::instance().streams.find(view->default_stream);
+  }
+  // A green context has one default stream for all threads.
+  if (handle == CU_STREAM_PER_THREAD)
+    return context_stack().view() == nullptr ? context.per_thread_stream() : nullptr;
   return Driver::instance().streams.find(handle);
 }
 

@@ -45,6 +45,14 @@ struct ConditionCell {
   std::atomic<uint32_t> value{0};
 };
 
+// Contexts; the view of a green one finds the primary context that it is of.
+class ContextHandles : public Handles<CUcontext, Context, kContextTag> {
+ public:
+  std::shared_ptr<Context> find(CUcontext handle) const {
+    return Handles::find(green::base_of(handle));
+  }
+};
+
 class Driver {
  public:
   // The one object. Does nothing by itself: preloading the library is harmless.
@@ -63,7 +71,7 @@ class Driver {
   // 0 when CUDA_VISIBLE_DEVICES hides all.
   int device_count() const { return static_cast<int>(devices_.size()); }
 
-  Handles<CUcontext, Context, kContextTag> contexts;
+  ContextHandles contexts;
   Handles<CUstream, Stream, kStreamTag> streams;
   Handles<CUevent, Event, kEventTag> events;
   Handles<CUmodule, Module, kModuleTag> modules;

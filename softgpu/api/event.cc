@@ -76,7 +76,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
   Context& context = *softgpu::context_stack().top();
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, stream_handle);
-  if (stream == nullptr || stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || stream->context != event->context)
+    return green::lost_stream(stream_handle);
   if (graph::watching_events()) [[unlikely]] {
     const auto taken = graph::capture_record(softgpu::key_of(*stream), handle, flags != 0);
     if (taken.has_value()) return *taken;
@@ -162,6 +163,7 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUeven
 }
 
 CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
+  if (green::Green* const view = green::find_view(handle)) return green::record(view, event_handle);
   std::shared_ptr<Context> context;
   std::shared_ptr<Event> event;
   if (const CUresult r = look_up(handle, event_handle, &context, &event); r != CUDA_SUCCESS)
@@ -182,6 +184,7 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
 }
 
 CUresult cuCtxWaitEvent(CUcontext handle, CUevent event_handle) {
+  if (green::Green* const view = green::find_view(handle)) return green::wait(view, event_handle);
   std::shared_ptr<Context> context;
   std::shared_ptr<Event> event;
   if (const CUresult r = look_up(handle, event_handle, &context, &event); r != CUDA_SUCCESS)

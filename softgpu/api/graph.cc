@@ -42,7 +42,7 @@ class GraphBackend final : public graph::Backend {
     Context* context = nullptr;
     if (const CUresult r = softgpu::enter(&context); r != CUDA_SUCCESS) return r;
     const std::shared_ptr<Stream> stream = softgpu::find_stream(*context, handle);
-    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (stream == nullptr) return green::lost_stream(handle);
     *key = key_of(*stream);
     return CUDA_SUCCESS;
   }

@@ -15,6 +15,7 @@ struct GraphExec::Flight {
   std::shared_ptr<const Layout> layout;
   std::shared_ptr<const Works> works;
   int priority = 0;
+  SmSet sms;
   std::shared_ptr<EventPoint> end = std::make_shared<EventPoint>();
   // Of event nodes, by step: what a record stands for, and what a wait waits for.
   std::unordered_map<uint32_t, std::shared_ptr<EventPoint>> records, waits;
@@ -102,6 +103,7 @@ void GraphExec::take_apart(const FlightRef& flight, uint32_t number,
   common.context = layout.context;
   common.channel = &layout.channel;
   common.priority = flight->priority;
+  common.sms = flight->sms;
   for (uint32_t i = first; i < part.steps.end; ++i) {
     const Layout::Place& place = layout.places[i];
     Submission to = common;
@@ -170,7 +172,7 @@ CUresult GraphExec::launch(CUstream handle) {
   Context* current = nullptr;
   if (const CUresult r = enter(&current); r != CUDA_SUCCESS) return r;
   const std::shared_ptr<Stream> stream = find_stream(*current, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (!context_->alive() || context_->channel() != layout_->channel)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // what the graph was made of is gone
   if (const CUresult sticky = context_->sticky(); sticky != CUDA_SUCCESS) return sticky;
@@ -178,6 +180,7 @@ CUresult GraphExec::launch(CUstream handle) {
   flight->layout = layout_;
   flight->works = works_;
   flight->priority = stream->priority;
+  flight->sms = stream->queue->sms;
   std::vector<std::pair<std::shared_ptr<Event>, std::shared_ptr<EventPoint>>> announced;
   for (uint32_t i = 0; i < works_->size(); ++i) {
     const GraphWork& work = *(*works_)[i];

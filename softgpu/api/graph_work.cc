@@ -52,7 +52,7 @@ CUresult make(Context& context, const graph::KernelPayload& kernel, bool node_pr
   if (node_priority && kernel.attributes.priority(&priority))
     launch->shape.priority = std::clamp(priority, kPriorityGreatest, kPriorityLeast);
   work->submit = [launch](Submission to) {
-    submit_launch(*launch, *to.channel, *to.queue, to.priority, std::move(to.waits),
+    submit_launch(*launch, *to.channel, *to.queue, to.priority, to.sms, std::move(to.waits),
                   std::move(to.record));
   };
   return r;

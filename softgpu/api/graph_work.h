@@ -17,6 +17,7 @@ struct Submission {
   const std::shared_ptr<Channel>* channel = nullptr;
   const std::shared_ptr<StreamQueue>* queue = nullptr;
   int priority = 0;  // of the launching stream
+  SmSet sms;         // the same; null: all
   std::vector<std::shared_ptr<EventPoint>> waits;
   std::shared_ptr<EventPoint> record;  // reached when the node is done; may be null
 };

@@ -28,7 +28,7 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, stream_handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(stream_handle);
   if (graph::watching()) [[unlikely]] {
     const CUDA_KERNEL_NODE_PARAMS_v2 node = {
         handle,        shape.grid.x,  shape.grid.y,  shape.grid.z,
@@ -45,12 +45,16 @@ CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
     context = stream->context;
     if (const CUresult sticky = context->sticky(); sticky != CUDA_SUCCESS) return sticky;
   }
+  const softgpu::SmSet& sms = stream->queue->sms;
+  LaunchShape placed = shape;
+  placed.sms = sms;
   softgpu::Launch prepared;
   const CUresult result =
-      softgpu::prepare_launch(*context, handle, shape, params, extra, &prepared);
+      softgpu::prepare_launch(*context, handle, placed, params, extra, &prepared);
   if (result != CUDA_SUCCESS) return result;
   context->output().flush();
-  softgpu::submit_launch(prepared, stream->channel, stream->queue, stream->priority, {}, nullptr);
+  softgpu::submit_launch(prepared, stream->channel, stream->queue, stream->priority, sms, {},
+                         nullptr);
   return CUDA_SUCCESS;
 }
 

@@ -33,9 +33,19 @@ CUresult settle_cluster(const Function& function, const DeviceConfig& config, La
                         &shape->cluster);
 }
 
+// Whether all blocks of a cooperative grid can be resident on so many SMs.
+bool all_fit(const Function& function, const CapabilityLimits& limits, const LaunchShape& shape,
+             uint32_t sms) {
+  const int resident =
+      blocks_per_sm(*function.info, limits, static_cast<int>(shape.threads()), shape.shared_bytes);
+  const uint64_t unit = shape.cluster.named() ? shape.cluster.blocks() : 1;
+  return shape.blocks() <= active_clusters(resident, static_cast<int>(sms), unit) * unit;
+}
+
 // Settles the cluster too.
-CUresult check_shape(const Function& function, const DeviceConfig& config, LaunchShape* settled) {
+CUresult check_shape(const Function& function, const Context& context, LaunchShape* settled) {
   LaunchShape& shape = *settled;
+  const DeviceConfig& config = context.device().config();
   const KernelInfo& info = *function.info;
   if (!dimensions_valid(shape)) return CUDA_ERROR_INVALID_VALUE;
   const uint32_t* const required = info.required_threads;
@@ -51,11 +61,20 @@ CUresult check_shape(const Function& function, const DeviceConfig& config, Launc
   }
   const CUresult cluster = settle_cluster(function, config, &shape);
   if (cluster != CUDA_SUCCESS || !shape.cooperative) return cluster;
-  const int resident =
-      blocks_per_sm(info, config.limits, static_cast<int>(shape.threads()), shape.shared_bytes);
-  const uint64_t unit = shape.cluster.named() ? shape.cluster.blocks() : 1;
-  const uint64_t most = active_clusters(resident, static_cast<int>(config.sms), unit) * unit;
-  return shape.blocks() > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+  return all_fit(function, config.limits, shape, sm_count(context, shape.sms))
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+}
+
+// The SMs of a launch: those of its stream. A cooperative grid of a graph, which was checked
+// without knowing the stream, has all of its context's where it would never end on fewer.
+SmSet places_of(const Launch& launch, const SmSet& sms) {
+  const SmSet& all = launch.context->sms;
+  if (sms == nullptr) return all;
+  Device& device = launch.context->device();
+  const bool fits = !launch.shape.cooperative ||
+                    all_fit(*launch.function, device.config().limits, launch.shape, sms->count());
+  return fits && sms->any_below(device.running_sms()) ? sms : all;
 }
 
 // The packed buffer of an `extra` launch.
@@ -75,7 +94,8 @@ CUresult read_extra(void** extra, const void** buffer, size_t* bytes) {
   return *buffer == nullptr && *bytes != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int priority) {
+std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int priority,
+                                const SmSet& sms) {
   Context& context = *launch.context;
   const LaunchShape& shape = launch.shape;
   static std::atomic<uint64_t> next_grid{1};
@@ -86,6 +106,7 @@ std::unique_ptr<Grid> make_grid(const Launch& launch, Channel* channel, int prio
   grid->remaining.store(grid->blocks, std::memory_order_relaxed);
   grid->priority = shape.priority == INT_MAX ? priority : shape.priority;
   grid->channel = channel;
+  grid->sms = places_of(launch, sms);
   grid->distributor = &context.device().distributor();
   grid->management = &context.device().management();
   grid->host = launch.module;
@@ -146,11 +167,18 @@ CUresult begin_compiling(Launch* launch) {
                    diagnostic.line, diagnostic.text.c_str());
     return CUDA_ERROR_INVALID_PTX;
   }
-  if (!launch->context->device().ensure_sms()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return CUDA_SUCCESS;
+  Device& device = launch->context->device();
+  const SmSet& sms = launch->context->sms;
+  const bool runs = device.ensure_sms() && (sms == nullptr || sms->any_below(device.running_sms()));
+  return runs ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace
+
+uint32_t sm_count(const Context& context, const SmSet& sms) {
+  if (sms != nullptr) return sms->count();
+  return context.sms != nullptr ? context.sms->count() : context.device().config().sms;
+}
 
 CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& shape,
                         void** params, void** extra, Launch* launch) {
@@ -160,7 +188,7 @@ CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& 
   if (launch->module == nullptr || launch->module->context() != &context)
     return CUDA_ERROR_INVALID_HANDLE;
   launch->shape = shape;
-  CUresult checked = check_shape(*launch->function, context.device().config(), &launch->shape);
+  CUresult checked = check_shape(*launch->function, context, &launch->shape);
   if (checked == CUDA_SUCCESS)
     checked = pack_params(*launch->function->info, params, extra, &launch->packed);
   return checked == CUDA_SUCCESS ? begin_compiling(launch) : checked;
@@ -172,18 +200,18 @@ CUresult prepare_child(std::shared_ptr<Module> module, uint32_t index, const Lau
   launch->function = module->functions()[index];
   launch->module = std::move(module);
   launch->shape = shape;
-  const CUresult checked =
-      check_shape(*launch->function, launch->context->device().config(), &launch->shape);
+  const CUresult checked = check_shape(*launch->function, *launch->context, &launch->shape);
   if (checked != CUDA_SUCCESS) return checked;
   launch->packed.assign(parameter_bytes(*launch->function->info), 0);
   return begin_compiling(launch);
 }
 
-std::unique_ptr<Command> make_command(const Launch& launch, Channel* channel, int priority) {
+std::unique_ptr<Command> make_command(const Launch& launch, Channel* channel, int priority,
+                                      const SmSet& sms) {
   Device& device = launch.context->device();
   auto command = std::make_unique<Command>();
   command->kind = CommandKind::kGrid;
-  command->grid = make_grid(launch, channel, priority);
+  command->grid = make_grid(launch, channel, priority, sms);
   const LaunchShape& shape = launch.shape;
   command->grid->profile = start_profile(*launch.function->info, *launch.kernel, shape.grid,
                                          shape.block, shape.shared_bytes, device.config());
@@ -198,10 +226,10 @@ std::unique_ptr<Command> make_command(const Launch& launch, Channel* channel, in
 }
 
 void submit_launch(const Launch& launch, const std::shared_ptr<Channel>& channel,
-                   const std::shared_ptr<StreamQueue>& queue, int priority,
+                   const std::shared_ptr<StreamQueue>& queue, int priority, const SmSet& sms,
                    std::vector<std::shared_ptr<EventPoint>> waits,
                    std::shared_ptr<EventPoint> record) {
-  std::unique_ptr<Command> command = make_command(launch, channel.get(), priority);
+  std::unique_ptr<Command> command = make_command(launch, channel.get(), priority, sms);
   std::move(waits.begin(), waits.end(), std::back_inserter(command->waits));
   command->record = std::move(record);
   launch.context->device().management().submit(queue, std::move(command));

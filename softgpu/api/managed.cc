@@ -27,7 +27,7 @@ CUresult check_stream(CUstream handle) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (!graph::watching()) [[likely]]
     return CUDA_SUCCESS;
   return graph::capture_nothing(softgpu::key_of(*stream)).value_or(CUDA_SUCCESS);

@@ -28,7 +28,7 @@ enum Known : unsigned { kNeither = 0, kDestination = 1, kSource = 2 };
 std::optional<CUresult> captured(Context& context, uint64_t destination, uint64_t source,
                                  size_t bytes, CUstream handle, Wait wait, unsigned known) {
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (wait == Wait::kYes) {
     const CUresult r = softgpu::check_stream_use(*stream);
     return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);

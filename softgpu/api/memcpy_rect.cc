@@ -22,7 +22,7 @@ using softgpu::Wait;
 std::optional<CUresult> captured(Context& context, const CUDA_MEMCPY3D* copy, CUstream handle,
                                  Wait wait) {
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (wait == Wait::kYes) {
     const CUresult r = softgpu::check_stream_use(*stream);
     return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);

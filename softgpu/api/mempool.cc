@@ -23,7 +23,7 @@ DevicePools& pools() { return Driver::instance().pools(); }
 CUresult look_up(CUstream handle, Context** context, std::shared_ptr<Stream>* stream) {
   if (const CUresult result = enter(context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(**context, handle);
-  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  return *stream == nullptr ? green::lost_stream(handle) : CUDA_SUCCESS;
 }
 
 CUresult allocate(uint64_t pool, CUdeviceptr* out, size_t bytes, CUstream handle) {

@@ -21,7 +21,7 @@ std::optional<CUresult> captured(softgpu::Context& context,
                                  const CUDA_MEMSET_NODE_PARAMS_v2& params, CUstream handle,
                                  Wait wait) {
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(context, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (wait == Wait::kNo) return graph::capture_fill(softgpu::key_of(*stream), params);
   const CUresult r = softgpu::check_stream_use(*stream);
   return r == CUDA_SUCCESS ? std::nullopt : std::optional<CUresult>(r);

@@ -9,6 +9,7 @@
 #include "softgpu/api/attributes.h"
 #include "softgpu/api/driver.h"
 #include "softgpu/api/function_attributes.h"
+#include "softgpu/api/launch_object.h"
 
 namespace vgpu::driver {
 namespace {
@@ -26,6 +27,13 @@ CUresult look_up(CUfunction handle, std::shared_ptr<Function>* function) {
 }
 
 const softgpu::DeviceConfig& config() { return Driver::instance().device().config(); }
+
+// SMs that work of the current context has, which there is.
+int sms() {
+  if (const green::Green* const view = softgpu::context_stack().view())
+    return static_cast<int>(view->resource.sm.smCount);
+  return static_cast<int>(softgpu::sm_count(*softgpu::context_stack().top(), nullptr));
+}
 
 // Blocks of a launch that fit on one SM. False for what is no launch.
 bool fitting_blocks(const Function& function, const CUlaunchConfig* launch, int* blocks) {
@@ -83,7 +91,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid_size, int* block_si
     best_blocks = blocks;
   }
   *block_size = best_size;
-  *grid_size = best_blocks * static_cast<int>(config().sms);
+  *grid_size = best_blocks * sms();
   return CUDA_SUCCESS;
 }
 
@@ -132,8 +140,7 @@ CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction handle, const CUlau
     return CUDA_ERROR_INVALID_VALUE;
   return count_clusters(
       softgpu::kernel_cluster_rules(*function->info, *function->settings, config()),
-      asked_cluster(launch->attrs, launch->numAttrs), blocks, static_cast<int>(config().sms),
-      count);
+      asked_cluster(launch->attrs, launch->numAttrs), blocks, sms(), count);
 }
 
 }  // namespace vgpu::driver

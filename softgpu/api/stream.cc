@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "api/green/backend.h"
+#include "api/green/resource.h"
 #include "driver_functions.h"
 #include "softgpu/api/capture_hooks.h"
 #include "softgpu/api/driver.h"
@@ -21,9 +23,11 @@ using softgpu::enter_ignoring_errors;
 using softgpu::GridManagement;
 using softgpu::Stream;
 
-CUresult create(CUstream* out, unsigned flags, int priority) {
+CUresult create(CUstream* out, unsigned flags, int priority, const softgpu::SmSet& sms = nullptr) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
+  if (green::Green* const view = softgpu::context_stack().view())
+    return green::add_stream(view, flags, priority, out);
   if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   auto stream = std::make_shared<Stream>();
@@ -33,6 +37,7 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
   stream->priority = std::clamp(priority, softgpu::kPriorityGreatest, softgpu::kPriorityLeast);
   stream->queue = context->device().management().open_queue(
       stream->channel.get(), (flags & CU_STREAM_NON_BLOCKING) == 0, false, stream->priority);
+  stream->queue->sms = sms;
   context->add_stream(stream);
   stream->handle = Driver::instance().streams.insert(stream);
   if (stream->handle == nullptr) {
@@ -49,10 +54,24 @@ CUresult look_up(CUstream handle, std::shared_ptr<Stream>* stream) {
   Context* context = nullptr;
   if (const CUresult result = enter(&context); result != CUDA_SUCCESS) return result;
   *stream = softgpu::find_stream(*context, handle);
-  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  return *stream == nullptr ? green::lost_stream(handle) : CUDA_SUCCESS;
 }
 
 }  // namespace
+}  // namespace vgpu::driver
+
+namespace vgpu::green {
+
+CUresult create_stream(const Green& green, int priority, CUstream* stream) {
+  softgpu::SmMask sms;
+  sms.words = tag_of(green.resource).words;
+  return driver::create(stream, CU_STREAM_NON_BLOCKING, priority,
+                        std::make_shared<const softgpu::SmMask>(sms));
+}
+
+}  // namespace vgpu::green
+
+namespace vgpu::driver {
 
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   return create(stream, flags, softgpu::kPriorityLeast);
@@ -67,7 +86,8 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   if (const CUresult result = enter_ignoring_errors(&context); result != CUDA_SUCCESS)
     return result;
   const std::shared_ptr<Stream> stream = Driver::instance().streams.remove(handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
+  green::forget_stream(handle);
   graph::forget_stream(softgpu::key_of(*stream));
   stream->context->drop_stream(stream);
   context->device().management().close_queue(stream->queue);  // what is in it still runs
@@ -151,7 +171,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = look_up(handle, &stream); result != CUDA_SUCCESS) return result;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = stream->context->handle;
+  *context = green::context_of(handle, stream->context->handle);
   return CUDA_SUCCESS;
 }
 
@@ -161,12 +181,6 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = stream->context->device().config().ordinal;
   return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
-  const CUresult result = driver::cuStreamGetCtx(handle, context);
-  if (result == CUDA_SUCCESS && green != nullptr) *green = nullptr;
-  return result;
 }
 
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {

@@ -15,7 +15,7 @@ CUresult run_operations(CUstream handle, unsigned count, const CUstreamBatchMemO
   Context* context = nullptr;
   if (const CUresult result = softgpu::enter(&context); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<softgpu::Stream> stream = softgpu::find_stream(*context, handle);
-  if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || stream->context != context) return green::lost_stream(handle);
   if (count == 0 || count > kStreamMemoryOperationsMax || params == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (graph::watching()) [[unlikely]] {

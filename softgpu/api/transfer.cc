@@ -50,7 +50,7 @@ void fill_now(uint64_t destination, uint32_t value, uint32_t width, uint64_t cou
 CUresult run_on_stream(Context& context, CUstream handle, uint64_t bytes, Wait wait,
                        std::function<void()> work) {
   const std::shared_ptr<Stream> stream = find_stream(context, handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return green::lost_stream(handle);
   if (const CUresult sticky = stream->channel->sticky(); sticky != CUDA_SUCCESS) return sticky;
   GridManagement& management = context.device().management();
   if ((wait == Wait::kYes || bytes <= kInlineBytesMax) &&
@@ -99,7 +99,7 @@ CUresult copy(Context& context, uint64_t destination, uint64_t source, uint64_t 
   if (wait == Wait::kNo && (to == PointerSide::kPageable || takes_now(from, reads))) {
     // The caller may reuse pageable memory as soon as the call returns.
     const std::shared_ptr<Stream> target = find_stream(context, stream);
-    if (target == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (target == nullptr) return green::lost_stream(stream);
     if (to == PointerSide::kPageable || bytes > kStagingBytesMax ||
         context.device().management().nothing_before(*target->queue)) {
       wait = Wait::kYes;
@@ -124,7 +124,7 @@ CUresult fill(Context& context, uint64_t destination, uint32_t value, uint32_t w
   if (!context.device().memory().covers(destination, count * width))
     return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Stream> target = find_stream(context, stream);
-  if (target == nullptr || target->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+  if (target == nullptr || target->context != &context) return green::lost_stream(stream);
   return run_on_stream(context, stream, count * width, wait,
                        [=] { fill_now(destination, value, width, count); });
 }

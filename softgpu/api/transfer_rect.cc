@@ -100,7 +100,7 @@ CUresult copy_rect(Context& context, const RectCopy& rect, CUstream stream, Wait
   if (const CUresult r = locate_both(context, rect, &to, &from); r != CUDA_SUCCESS) return r;
   if (wait == Wait::kNo && (to.side == PointerSide::kPageable || takes_now(from.side, reads))) {
     const std::shared_ptr<Stream> target = find_stream(context, stream);
-    if (target == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (target == nullptr) return green::lost_stream(stream);
     const bool now = to.side == PointerSide::kPageable || rect.bytes() > kStagingBytesMax ||
                      context.device().management().nothing_before(*target->queue);
     if (!now) return copy_packed(context, rect, to, from, stream);
@@ -131,7 +131,7 @@ CUresult fill_rect(Context& context, uint64_t destination, uint64_t pitch, uint3
   const CUresult checked = check_fill_rect(context, destination, pitch, width, count, height);
   if (checked != CUDA_SUCCESS) return checked;
   const std::shared_ptr<Stream> target = find_stream(context, stream);
-  if (target == nullptr || target->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+  if (target == nullptr || target->context != &context) return green::lost_stream(stream);
   return run_on_stream(context, stream, count * width * height, wait, [=] {
     for (uint64_t y = 0; y < height; ++y) fill_now(destination + y * pitch, value, width, count);
   });

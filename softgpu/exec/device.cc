@@ -63,8 +63,10 @@ bool Device::ensure_sms() {
                 use_usual_time_slices();
                 sm->loop();
               },
-              kSmStackBytes))
+              kSmStackBytes)) {
+        sms_.pop_back();
         break;
+      }
       sms_running_ = true;  // one is enough to make progress
     }
   });

@@ -35,6 +35,8 @@ class Device {
 
   // Starts the SMs at the first launch. False when the system gives no threads.
   bool ensure_sms();
+  // How many of them run, from the first on; after ensure_sms().
+  uint32_t running_sms() const { return static_cast<uint32_t>(sms_.size()); }
 
  private:
   Device(DeviceConfig config, std::unique_ptr<DeviceSegment> segment, Device* first);

@@ -12,6 +12,7 @@
 #include "softgpu/exec/block.h"
 #include "softgpu/exec/channel.h"
 #include "softgpu/exec/launch_profile.h"
+#include "softgpu/exec/sm_mask.h"
 
 namespace vgpu::softgpu {
 
@@ -46,6 +47,7 @@ struct Grid {
   // command.
   std::atomic<uint64_t> remaining{0};
   int priority = 0;
+  SmSet sms;                 // that may run it; null: all
   uint32_t depth = 0;        // launches above it that came from kernels
   bool holds_place = false;  // among the launches that wait; until the first block is handed out
   // What its kernels launched for its end, and what follows that: guarded by GridManagement.
@@ -76,6 +78,7 @@ struct Grid {
     index.z = static_cast<uint32_t>(cluster / across / down) * size.z + rank / size.x / size.y;
     return index;
   }
+  bool may_run_on(uint32_t sm) const { return sms == nullptr || sms->has(sm); }
   bool stopped() const { return channel->stop.load(std::memory_order_relaxed) != 0; }
 
  private:

@@ -55,12 +55,12 @@ bool Sm::fetch() {
   if (state_->interrupted.load(std::memory_order_relaxed) != 0) return fetch_others();
   Chunk chunk;
   if (chunks_.empty()) {
-    if (!distributor_->claim(&chunk)) return false;
+    if (!distributor_->claim(&chunk, id_)) return false;
     chunks_.push_back(chunk);
     return may_start(*chunk.grid);
   }
   if (distributor_->top_priority() < chunks_.back().grid->priority &&
-      distributor_->claim(&chunk, chunks_.back().grid->priority)) {
+      distributor_->claim(&chunk, id_, chunks_.back().grid->priority)) {
     chunks_.push_back(chunk);
   }
   return may_start(*chunks_.back().grid);
@@ -85,7 +85,7 @@ bool Sm::fetch_others() {
   });
   const int below = in_hand != chunks_.rend() ? in_hand->grid->priority : INT_MAX;
   if (in_hand == chunks_.rend() || distributor_->top_priority() < below) {
-    if (distributor_->claim_other(&chunk, theirs)) {
+    if (distributor_->claim_other(&chunk, id_, theirs)) {
       chunks_.push_back(chunk);
       return true;
     }

@@ -11,6 +11,7 @@
 
 #include "softgpu/exec/channel.h"
 #include "softgpu/exec/meter.h"
+#include "softgpu/exec/sm_mask.h"
 
 namespace vgpu::softgpu {
 
@@ -74,6 +75,7 @@ class StreamQueue {
       blocking;  // takes part in the legacy stream's ordering (true for the legacy stream itself)
   const bool legacy;
   const int priority;      // lower runs first
+  SmSet sms;               // on which its kernels run; null: all of the context's. Set once
   bool unbounded = false;  // submitting never waits: its contents are bounded otherwise
   bool closed = false;     // its stream is destroyed; what is in it still runs
   std::deque<std::unique_ptr<Command>> commands;

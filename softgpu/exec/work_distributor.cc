@@ -25,6 +25,7 @@ void WorkDistributor::publish_top() {
 void WorkDistributor::add(Grid* grid) {
   const uint64_t blocks = grid->blocks;  // the grid may be gone once the mutex is free
   const int priority = grid->priority;
+  const bool placed = grid->sms != nullptr;
   bool contended;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -38,24 +39,32 @@ void WorkDistributor::add(Grid* grid) {
   }
   word_.fetch_add(1, std::memory_order_seq_cst);
   const bool all_busy = sleepers_.load(std::memory_order_seq_cst) == 0;
-  if (contended || all_busy) timer_.start();
+  if (contended || all_busy || placed) timer_.start();
   if (all_busy) return interrupt_below(priority);
+  // Those that sleep may not be those that it is for, and its own may be busy.
+  if (placed) [[unlikely]] {
+    futex_wake_all(&word_);
+    return interrupt_below(priority);
+  }
   futex_wake(&word_,
              blocks <= kSmallGridBlocks ? 1 : static_cast<int>(std::min<uint64_t>(blocks, sms_)));
 }
 
-bool WorkDistributor::claim(Chunk* chunk, int below) {
+bool WorkDistributor::claim(Chunk* chunk, uint32_t sm, int below) {
   if (top_priority_.load(std::memory_order_relaxed) >= below && below != INT_MAX) return false;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (active_.empty() || active_.front()->priority >= below) return false;
-  return take(active_.begin(), chunk);
+  const auto first = std::find_if(active_.begin(), active_.end(),
+                                  [sm](const Grid* grid) { return grid->may_run_on(sm); });
+  if (first == active_.end() || (*first)->priority >= below) return false;
+  return take(first, chunk);
 }
 
-bool WorkDistributor::claim_other(Chunk* chunk, const std::vector<const Grid*>& except) {
+bool WorkDistributor::claim_other(Chunk* chunk, uint32_t sm,
+                                  const std::vector<const Grid*>& except) {
   if (top_priority_.load(std::memory_order_relaxed) == INT_MAX) return false;
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto other = std::find_if(active_.begin(), active_.end(), [&except](const Grid* grid) {
-    return std::find(except.begin(), except.end(), grid) == except.end();
+  const auto other = std::find_if(active_.begin(), active_.end(), [sm, &except](const Grid* grid) {
+    return grid->may_run_on(sm) && std::find(except.begin(), except.end(), grid) == except.end();
   });
   return other != active_.end() && take(other, chunk);
 }
@@ -64,7 +73,8 @@ bool WorkDistributor::claim_other(Chunk* chunk, const std::vector<const Grid*>& 
 bool WorkDistributor::take(std::vector<Grid*>::iterator place, Chunk* chunk) {
   Grid* const grid = *place;
   const uint64_t left = grid->blocks - grid->next;
-  uint64_t take = std::clamp<uint64_t>(left / (8ull * sms_), 1, kChunkBlocksMax);
+  const uint32_t sms = grid->sms == nullptr ? sms_ : grid->sms->count();
+  uint64_t take = std::clamp<uint64_t>(left / (8ull * sms), 1, kChunkBlocksMax);
   if (grid->blocks <= kSmallGridBlocks || grid->stopped()) take = left;
   // Blocks that wait for each other are started, not kept in hand.
   if (grid->params.cooperative_workspace != 0 && !grid->stopped()) take = 1;
@@ -111,8 +121,9 @@ bool WorkDistributor::end_turns() {
     const uint32_t turn = sm.turn.load(std::memory_order_relaxed);
     const bool long_enough = std::exchange(sm.turn_seen, turn) == turn;
     if (running == nullptr || !long_enough) continue;
-    const bool others_wait = std::any_of(active_.begin(), active_.end(),
-                                         [running](const Grid* grid) { return grid != running; });
+    const bool others_wait = std::any_of(
+        active_.begin(), active_.end(),
+        [running, id](const Grid* grid) { return grid != running && grid->may_run_on(id); });
     if (own_wait || others_wait || wanted) sm.attention.store(1, std::memory_order_seq_cst);
   }
   return more;

@@ -46,12 +46,14 @@ class WorkDistributor {
   // `segment`: where other processes wait for SMs; nullptr = there are none.
   explicit WorkDistributor(uint32_t sms, const DeviceSegment* segment = nullptr);
 
+  // A grid for all SMs, or for those of its set, of which one at least is running.
   void add(Grid* grid);
-  // The next blocks of the most urgent grid whose priority is below `below` (lower = more urgent).
-  // Of a stopped grid all that is left comes in one chunk. False when there is none.
-  bool claim(Chunk* chunk, int below = INT_MAX);
+  // The next blocks for SM `sm`, of the most urgent grid that may run there and whose priority is
+  // below `below` (lower = more urgent). Of a stopped grid all that is left comes in one chunk.
+  // False when there is none.
+  bool claim(Chunk* chunk, uint32_t sm, int below = INT_MAX);
   // The same among all priorities, of a grid that is none of `except`.
-  bool claim_other(Chunk* chunk, const std::vector<const Grid*>& except);
+  bool claim_other(Chunk* chunk, uint32_t sm, const std::vector<const Grid*>& except);
   // Priority of the most urgent grid that waits; INT_MAX when none does. A hint.
   int top_priority() const { return top_priority_.load(std::memory_order_relaxed); }
 

@@ -131,9 +131,10 @@ std::span<const Family> families();
 
 // Defined by the file of the family.
 extern const std::span<const Row> kCaptureRows, kConditionalRows, kContextRows, kDeviceRows,
-    kErrorRows, kEventRows, kGraphRows, kHostRows, kInitRows, kIpcRows, kLaunchRows, kLibraryRows,
-    kLinkRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows, kModuleRows,
-    kLogsRows, kOccupancyRows, kPeerRows, kPointerRows, kStreamRows, kTensorRows, kVmmRows;
+    kErrorRows, kEventRows, kGraphRows, kGreenRows, kHostRows, kInitRows, kIpcRows, kLaunchRows,
+    kLibraryRows, kLinkRows, kManagedRows, kMemcpyRows, kMemoryRows, kMempoolRows, kMemsetRows,
+    kModuleRows, kLogsRows, kOccupancyRows, kPeerRows, kPointerRows, kStreamRows, kTensorRows,
+    kVmmRows;
 
 }  // namespace vgpu::fidelity
 

@@ -173,6 +173,7 @@ std::span<const Family> families() {
       {"peer", kPeerRows},
       {"tensor", kTensorRows},
       {"logs", kLogsRows},
+      {"green", kGreenRows},
   };
   return kAll;
 }
