@@ -102,6 +102,8 @@ inline constexpr uint32_t kGraceMsMin = 1'000;
 inline constexpr uint32_t kGraceMsMax = 3'600'000;
 inline constexpr uint32_t kGraceMsDefault = 30'000;
 // More memory than any device has: nobody can ask for it.
+// Of the heap of kernels' malloc: what a context has anyhow, and no quota counts.
+inline constexpr uint64_t kHeapBytesFree = 8 << 20;
 inline constexpr uint64_t kMemoryAskMax = uint64_t{1} << 50;
 inline constexpr size_t kGuestsPageMax = 32;  // with all their figures, in one message
 

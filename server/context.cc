@@ -136,6 +136,7 @@ Session::Remains Session::take_from(Context* context) {
   for (uint64_t id : ids) remains.links.push_back(links_.take(id));
   remains.arrays = take_arrays(&arrays_, context);
   if (context->primary) remains.greens = greens_.take_of(context->device);
+  context->heap.reset();
   context->dirty.clear();
   context->legacy.dirty = false;
   return remains;
@@ -347,15 +348,40 @@ bool handle_ContextSynchronize(Session& session, const wire::ContextSynchronizeA
   return true;
 }
 
+namespace {
+
+// Charges the heap of kernels' malloc, but for what every context has of it; false: the quota does
+// not reach.
+bool charge_heap(Session& session, Context* context, uint64_t bytes,
+                 std::shared_ptr<Charge>* charge) {
+  DeviceMemory& memory = *session.memory().on(context->device);
+  const uint64_t more = bytes - std::min(bytes, protocol::kHeapBytesFree);
+  if (more == 0) return true;
+  *charge = memory.charge_shared(more);
+  if (*charge != nullptr || context->heap == nullptr) return *charge != nullptr;
+  const uint64_t before = context->heap->bytes();
+  context->heap.reset();  // the new one is instead of it
+  *charge = memory.charge_shared(more);
+  if (*charge == nullptr) context->heap = memory.charge_shared(before);
+  return *charge != nullptr;
+}
+
+}  // namespace
+
 bool handle_ContextSetLimit(Session& session, const wire::ContextSetLimitArgs& args,
                             const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr) return session.malformed(record, "unknown context");
+  std::shared_ptr<Charge> heap;
+  if (args.limit == CU_LIMIT_MALLOC_HEAP_SIZE && !charge_heap(session, context, args.value, &heap))
+    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
   Context* before = session.bound();
   CUresult result = session.bind(context);
   if (result == CUDA_SUCCESS) {
     result = session.driver().cuCtxSetLimit(static_cast<CUlimit>(args.limit), args.value);
   }
+  if (args.limit == CU_LIMIT_MALLOC_HEAP_SIZE && result == CUDA_SUCCESS)
+    context->heap = std::move(heap);
   if (before != nullptr) (void)session.bind(before);
   return session.complete(record, result, nullptr, 0);
 }

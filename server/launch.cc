@@ -1,5 +1,7 @@
 // Launching kernels, and what can be set on them.
 // SPDX-License-Identifier: Apache-2.0
+#include <iterator>
+
 #include "server/cluster.h"
 #include "server/work.h"
 #include "server_handlers.h"
@@ -20,9 +22,15 @@ Kernel* find_kernel(Session& session, uint64_t module_id, uint32_t index, CUresu
         *result = CUDA_ERROR_OUT_OF_MEMORY;
         return kernel;
       }
+      // A guest says before that it will use it here, and a helper has got it then.
       CUfunction function = nullptr;
-      *result = session.driver().cuKernelGetFunction(&function,
-                                                     kernel_in(*module, index, session.bound()));
+      const auto prepared = module->prepared.find({session.bound(), index});
+      if (prepared != module->prepared.end())
+        function = prepared->second->load(std::memory_order_acquire);
+      if (function == nullptr) {
+        *result = session.driver().cuKernelGetFunction(&function,
+                                                       kernel_in(*module, index, session.bound()));
+      }
       if (*result != CUDA_SUCCESS) return kernel;
       known = kernel->functions.emplace(session.bound(), function).first;
     }
@@ -111,6 +119,41 @@ bool handle_Launch(Session& session, const wire::LaunchArgs& args, const Record&
       },
       {.blob = record.blob().bytes, .work = {kUnknownCost, kind_of(args, kernel)}});
 }
+
+// The driver may load, even compile, so a helper asks it.
+bool handle_KernelUse(Session& session, const wire::KernelUseArgs& args, const Record& record) {
+  Context* const context = session.bound();
+  if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  const std::shared_ptr<Module> module = session.modules().find(args.module);
+  if (context == nullptr || session.modules().find_ready(args.module) != module.get() ||
+      module->library == nullptr || args.index >= module->kernels.size())
+    return session.malformed(record, "unknown kernel");
+  if (!charge_variables(&session.memory(), module.get(), context))
+    return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);
+  Module::Prepared& place = module->prepared[{context, args.index}];
+  if (place == nullptr) place = std::make_shared<std::atomic<CUfunction>>(nullptr);
+  session.pool().post([&session, module, context, place, reply = record.reply(),
+                       kernel = kernel_in(*module, args.index, context)] {
+    const DriverTable& driver = session.driver();
+    wire::KernelUseReply answer;
+    CUfunction function = nullptr;
+    CUresult result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const Rundown::Use use(&context->use); use) {
+      result = driver.cuCtxSetCurrent(context->handle);
+      if (result == CUDA_SUCCESS) result = driver.cuKernelGetFunction(&function, kernel);
+      for (int i = 0; result == CUDA_SUCCESS && i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
+        int value = 0;  // what is not known to this driver
+        (void)driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i), function);
+        answer.attributes[i] = value;
+      }
+    }
+    // release: partner is find_kernel.
+    if (result == CUDA_SUCCESS) place->store(function, std::memory_order_release);
+    session.channel().replies().complete_with(reply, session.noted(result, context), answer);
+  });
+  return true;
+}
+static_assert(CU_FUNC_ATTRIBUTE_MAX <= std::size(wire::KernelUseReply{}.attributes));
 
 bool handle_FunctionSetAttribute(Session& session, const wire::FunctionSetAttributeArgs& args,
                                  const Record& record) {

@@ -90,6 +90,8 @@ CUkernel kernel_in(const Module& module, uint32_t index, const Context* context)
 void forget_uses(GuestMemory* memory, Module* module, const Context* context) {
   bool used = forget_globals(memory, module, context);
   module->charges.erase(context);
+  std::erase_if(module->prepared,
+                [context](const auto& each) { return each.first.first == context; });
   for (Kernel& kernel : module->kernels) {
     used |= kernel.functions.erase(context) != 0;
     if (kernel.context == context) kernel.context = nullptr;

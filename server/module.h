@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "driver_table.h"
@@ -83,6 +84,10 @@ struct Module {
   uint64_t variable_bytes = 0;     // in each context that has it
   // What these take of the quota, by contexts. The helper's until `ready`, then the consumer's.
   std::map<const Context*, std::shared_ptr<Charge>> charges;
+  // Functions that a helper has got or gets, by context and kernel: null until then. The consumer's
+  // but for what they point to.
+  using Prepared = std::shared_ptr<std::atomic<CUfunction>>;
+  std::map<std::pair<const Context*, uint32_t>, Prepared> prepared;
   std::atomic<bool> ready{false};  // release by the helper, acquire by the consumer
   std::atomic<bool> loading{true};
 };

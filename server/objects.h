@@ -15,6 +15,7 @@
 
 #include "driver_table.h"
 #include "server/lane.h"
+#include "server/quota.h"
 #include "server/rundown.h"
 #include "server/shares.h"
 
@@ -183,6 +184,8 @@ struct Context {
   std::vector<Stream*> dirty;  // streams of this context with work since the last fence
   Marks orphans;  // work that no dirty stream stands for: of destroyed ones, or before a fence
   std::vector<Context*> peers;  // whose devices' memory it may use; the consumer's
+  std::shared_ptr<Charge>
+      heap;  // what its kernels' malloc may take beyond the first; the consumer's
 
   mutable std::atomic<bool> faulted{false};  // its fault has been told to the guest
 

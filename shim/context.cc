@@ -65,6 +65,7 @@ void forget_objects(Session& session, Context* context) {
   context->unordered_streams.store(0, std::memory_order_relaxed);
   session.memory().free_all_of(context->id);
   shim::close_opened(session, context);
+  shim::count_heap(session, context, 0);
   session.contexts().drop_peers(context);
 }
 

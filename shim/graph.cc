@@ -61,7 +61,9 @@ class GraphBackend final : public graph::Backend {
     }
     Shape shape = shape_of(*kernel);
     shape.cluster_later = true;
-    CUresult r = check_shape(*session, context->device, handle, *function->kernel, shape);
+    Kernel* used = nullptr;
+    CUresult r = use_kernel(*session, context, *function, &used);
+    if (r == CUDA_SUCCESS) r = check_shape(*session, context->device, handle, *used, shape);
     const void* buffer = nullptr;
     size_t bytes = 0;
     if (r == CUDA_SUCCESS)

@@ -52,10 +52,12 @@ CUresult write(Target to, const graph::KernelPayload& kernel) {
   if (CUresult r = find_node_function(to.session, to.context, kernel, &function); r != CUDA_SUCCESS)
     return r;
   const Shape shape = shape_of(kernel);
+  Kernel* used = nullptr;
+  if (CUresult r = use_kernel(to.session, to.context, *function, &used); r != CUDA_SUCCESS)
+    return r;
   // Attributes may have been set since the node was made.
   ClusterSize cluster;
-  if (CUresult r =
-          check_cluster(to.session, to.context->device, *function->kernel, shape, &cluster);
+  if (CUresult r = check_cluster(to.session, to.context->device, *used, shape, &cluster);
       r != CUDA_SUCCESS)
     return r;
   wire::LaunchArgs args;

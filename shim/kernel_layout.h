@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shim/objects.h"
@@ -23,6 +24,7 @@ struct Param {
   uint32_t offset = 0, bytes = 0;
 };
 
+struct FurtherKernels;
 struct Kernel {
   std::string name;
   std::vector<Param> params;
@@ -30,10 +32,38 @@ struct Kernel {
   std::vector<int32_t> attributes;
   uint64_t function_id = 0;  // the CUfunction that stands for it, once made; under Session::objects
   uint64_t kernel_id = 0;    // the same for CUkernel
+  std::shared_ptr<FurtherKernels> further;  // a library's, in other contexts than the first
 
   int attribute(int number) const {
     const auto index = static_cast<size_t>(number);
     return number >= 0 && index < attributes.size() ? attributes[index] : 0;
+  }
+};
+
+// A library's kernel in a context other than that in which the library was loaded: what can be
+// asked of it, and set, is each context's own. Lives as long as the library.
+struct FurtherKernel {
+  Kernel kernel;
+  Context* context = nullptr;
+  std::atomic<uint64_t> life{0};  // Context::unique_id: in a later one it has to be asked for again
+  FurtherKernel* next = nullptr;
+};
+
+// Found without a lock, added under Session::objects.
+struct FurtherKernels {
+  std::atomic<FurtherKernel*> first{nullptr};  // release and acquire: what it points to is complete
+
+  FurtherKernels() = default;
+  FurtherKernels(const FurtherKernels&) = delete;
+  FurtherKernels& operator=(const FurtherKernels&) = delete;
+  ~FurtherKernels() {
+    for (FurtherKernel* each = first.load(); each != nullptr;)
+      delete std::exchange(each, each->next);
+  }
+  Kernel* find(uint64_t life) const {
+    FurtherKernel* each = first.load(std::memory_order_acquire);
+    while (each != nullptr && each->life.load(std::memory_order_acquire) != life) each = each->next;
+    return each == nullptr ? nullptr : &each->kernel;
   }
 };
 
@@ -68,6 +98,8 @@ struct Module {
   uint64_t id = 0;             // on the wire
   Context* context = nullptr;  // null: a library
   uint64_t library = 0;        // of a module that cuLibraryGetModule made
+  Context* home = nullptr;     // in which it was loaded
+  uint64_t home_life = 0;      // Context::unique_id then
   std::vector<Kernel> kernels;
   std::map<std::string, uint32_t, std::less<>> index;
   // By context, of which a library has several, and name; under Session::objects.
@@ -82,6 +114,8 @@ struct Function {
   Kernel* kernel = nullptr;
   Context* context = nullptr;  // null: any (of a library)
   uint64_t owner = 0;          // handle of the module or library
+  Context* home = nullptr;     // as of the module
+  uint64_t home_life = 0;
 };
 
 // Fills `module` from the bytes of a ModuleLayout. False when they are damaged.

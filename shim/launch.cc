@@ -63,7 +63,10 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
                                              extras.attributes, extras.count);
     if (taken.has_value()) return *taken;
   }
-  const Kernel& kernel = *function->kernel;
+  Kernel* used = nullptr;
+  if (CUresult r = shim::use_kernel(*session, context, *function, &used); r != CUDA_SUCCESS)
+    return r;
+  const Kernel& kernel = *used;
   const uint32_t sms = shape.cooperative ? shim::sms_of(*context, stream) : 0;
   if (CUresult r = shim::check_shape(*session, context->device, handle, kernel, shape, sms);
       r != CUDA_SUCCESS)

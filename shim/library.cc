@@ -216,7 +216,13 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel h
   if (session->device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
-  *value = kernel->kernel->attribute(which);
+  shim::Kernel* used = kernel->kernel;
+  Context* context;
+  if (kernel->home != nullptr && kernel->home->device != device) {
+    if (CUresult r = context_for(*session, device, &context); r != CUDA_SUCCESS) return r;
+    if (CUresult r = use_kernel(*session, context, *kernel, &used); r != CUDA_SUCCESS) return r;
+  }
+  *value = used->attribute(which);
   return CUDA_SUCCESS;
 }
 

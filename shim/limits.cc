@@ -21,7 +21,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   args.context = context->id;
   args.limit = static_cast<uint32_t>(limit);
   args.value = value;
-  return session->call(context, Op::kContextSetLimit, args);
+  const CUresult result = session->call(context, Op::kContextSetLimit, args);
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && result == CUDA_SUCCESS)
+    shim::count_heap(*session, context, value);
+  return result;
 }
 
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {

@@ -158,7 +158,9 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction h
   if (CUresult r = look_up(handle, &session, &context, &function); r != CUDA_SUCCESS) return r;
   if (value == nullptr || which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
-  *value = function->kernel->attribute(which);
+  shim::Kernel* kernel = nullptr;
+  if (CUresult r = use_kernel(*session, context, *function, &kernel); r != CUDA_SUCCESS) return r;
+  *value = kernel->attribute(which);
   return CUDA_SUCCESS;
 }
 

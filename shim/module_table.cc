@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "api/cudart/image.h"
 #include "base/log.h"
@@ -175,6 +177,7 @@ CUresult load_image(Session& session, Context* context, const void* image,
   if (where == nullptr) {
     if (CUresult r = context_for(session, kAnyDevice, &where); r != CUDA_SUCCESS) return r;
   }
+  const uint64_t life = where->unique_id;
   const uint64_t handle = insert_module(session, context);
   if (handle == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   wire::ModuleLoadArgs args;
@@ -200,6 +203,11 @@ CUresult load_image(Session& session, Context* context, const void* image,
   if (result != CUDA_SUCCESS) {
     remove_module(session, handle);
     return result;
+  }
+  module->home = where;
+  module->home_life = life;
+  if (context == nullptr) {
+    for (Kernel& kernel : module->kernels) kernel.further = std::make_shared<FurtherKernels>();
   }
   if (variable_bytes != 0) {
     std::unique_lock lock(session.objects);
@@ -275,7 +283,7 @@ uint64_t function_handle(Session& session, Module* module, uint64_t owner, uint3
   const uint64_t id = kernel ? session.kernels.insert() : session.functions.insert();
   Function* function = kernel ? session.kernels.find(id) : session.functions.find(id);
   if (function == nullptr) return 0;
-  *function = {module->id, index, &entry, module->context, owner};
+  *function = {module->id, index, &entry, module->context, owner, module->home, module->home_life};
   known = id;
   return id;
 }
@@ -343,9 +351,83 @@ CUresult find_global(Session& session, Context* context, Module* module, const c
   return CUDA_SUCCESS;
 }
 
+CUresult use_in_further(Session& session, Context* context, const Function& function,
+                        Kernel** kernel) {
+  FurtherKernels& further = *function.kernel->further;
+  const uint64_t life = context->unique_id;
+  if (Kernel* known = further.find(life)) {
+    *kernel = known;
+    return CUDA_SUCCESS;
+  }
+  wire::KernelUseArgs args;
+  args.module = function.module;
+  args.index = function.index;
+  wire::KernelUseReply answer;
+  CUresult r = session.ask(context, Op::kKernelUse, args, &answer);
+  const Module* const library = session.libraries.find(function.module);
+  const uint64_t bytes = library == nullptr ? 0 : library->variables.bytes();
+  if (r == CUDA_ERROR_OUT_OF_MEMORY && session.reclaim(context->device, bytes))
+    r = session.ask(context, Op::kKernelUse, args, &answer);
+  if (r != CUDA_SUCCESS) return r;
+  std::unique_lock lock(session.objects);
+  *kernel = further.find(life);  // another thread may have been faster
+  if (*kernel != nullptr) return CUDA_SUCCESS;
+  FurtherKernel* place = further.first.load(std::memory_order_relaxed);
+  while (place != nullptr && place->context != context) place = place->next;
+  if (place == nullptr) {
+    place = new (std::nothrow) FurtherKernel();
+    if (place == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    place->kernel = *function.kernel;
+    place->kernel.further = nullptr;
+    place->context = context;
+    place->kernel.attributes.resize(std::size(answer.attributes));
+    place->next = further.first.load(std::memory_order_relaxed);
+    std::copy(std::begin(answer.attributes), std::end(answer.attributes),
+              place->kernel.attributes.begin());
+    place->life.store(life, std::memory_order_release);
+    further.first.store(place, std::memory_order_release);
+  } else {  // of an earlier life, in which nobody is any more
+    std::copy(std::begin(answer.attributes), std::end(answer.attributes),
+              place->kernel.attributes.begin());
+    place->life.store(life, std::memory_order_release);
+  }
+  *kernel = &place->kernel;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+void keep_attribute(Kernel* kernel, CUfunction_attribute which, int value) {
+  std::vector<int32_t>& attributes = kernel->attributes;
+  if (attributes.size() <= static_cast<size_t>(which))
+    attributes.resize(static_cast<size_t>(which) + 1);
+  const bool is_flag = which == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+  attributes[static_cast<size_t>(which)] = is_flag && value != 0 ? 1 : value;
+}
+
+// Where else on the context's device a library's kernel is used: what is set on it is the device's.
+std::vector<std::pair<Context*, Kernel*>> other_uses(const Function& function, Context* context) {
+  std::vector<std::pair<Context*, Kernel*>> others;
+  if (function.context != nullptr) return others;
+  const auto add = [&](Context* other, uint64_t life, Kernel* kernel) {
+    const bool there = other->active.load(std::memory_order_acquire) && other->unique_id == life;
+    if (other != context && other->device == context->device && there)
+      others.emplace_back(other, kernel);
+  };
+  add(function.home, function.home_life, function.kernel);
+  FurtherKernel* each = function.kernel->further->first.load(std::memory_order_acquire);
+  for (; each != nullptr; each = each->next)
+    add(each->context, each->life.load(std::memory_order_acquire), &each->kernel);
+  return others;
+}
+
+}  // namespace
+
 CUresult set_function_attribute(Session& session, Context* context, Function* function,
                                 CUfunction_attribute which, int value) {
   if (which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  Kernel* kernel = nullptr;
+  if (CUresult r = use_kernel(session, context, *function, &kernel); r != CUDA_SUCCESS) return r;
   wire::FunctionSetAttributeArgs args;
   args.module = function->module;
   args.index = function->index;
@@ -353,12 +435,12 @@ CUresult set_function_attribute(Session& session, Context* context, Function* fu
   args.value = value;
   const CUresult result = session.call(context, Op::kFunctionSetAttribute, args);
   if (result != CUDA_SUCCESS) return result;
+  const auto others = other_uses(*function, context);
+  for (const auto& [other, same] : others)
+    (void)session.call(other, Op::kFunctionSetAttribute, args);
   std::unique_lock lock(session.objects);
-  std::vector<int32_t>& attributes = function->kernel->attributes;
-  if (attributes.size() <= static_cast<size_t>(which))
-    attributes.resize(static_cast<size_t>(which) + 1);
-  const bool is_flag = which == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
-  attributes[static_cast<size_t>(which)] = is_flag && value != 0 ? 1 : value;
+  keep_attribute(kernel, which, value);
+  for (const auto& [other, same] : others) keep_attribute(same, which, value);
   return CUDA_SUCCESS;
 }
 
@@ -366,6 +448,8 @@ CUresult set_cache_config(Session& session, Context* context, Function* function
                           CUfunc_cache config) {
   if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
     return CUDA_ERROR_INVALID_VALUE;
+  Kernel* kernel = nullptr;
+  if (CUresult r = use_kernel(session, context, *function, &kernel); r != CUDA_SUCCESS) return r;
   wire::FunctionSetCacheConfigArgs args;
   args.module = function->module;
   args.index = function->index;

@@ -61,8 +61,9 @@ class Lasting {
 struct Context {
   StreamAttributes legacy_attributes;  // of the legacy stream; under Session::objects
   uint64_t id = 0;
-  uint32_t slot = 0;             // of the sticky error word
-  std::atomic<uint32_t> sms{0};  // on which its work runs; 0: all
+  uint32_t slot = 0;                    // of the sticky error word
+  std::atomic<uint32_t> sms{0};         // on which its work runs; 0: all
+  std::atomic<uint64_t> heap_bytes{0};  // of kernels' malloc that count in the quota
   CUdevice device = 0;
   bool primary = false;
   std::atomic<bool> named{false};   // primary: the worker knows it

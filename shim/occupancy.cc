@@ -42,7 +42,10 @@ CUresult look_up(CUfunction handle, Subject* subject) {
   Function* function = find_function(*session, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const protocol::DeviceSnapshot& device = *session->device(context->device);
-  const Kernel& kernel = *function->kernel;
+  Kernel* used = nullptr;
+  if (CUresult r = shim::use_kernel(*session, context, *function, &used); r != CUDA_SUCCESS)
+    return r;
+  const Kernel& kernel = *used;
   subject->limits = multiprocessor_limits(device);
   const green::Green* const view = shim::current_view();
   const uint32_t some =

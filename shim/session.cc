@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/session.h"
 
+#include <algorithm>
+
 namespace vgpu::shim {
 Session::Session(protocol::HelloReply reply, std::unique_ptr<protocol::GuestChannel> channel)
     : hello_(std::move(reply)),
@@ -111,6 +113,12 @@ void Session::note_work_everywhere(Context* context, uint64_t number) {
   streams.for_each([&](uint64_t, Stream& stream) {
     if (stream.context == context) stream.progress.submitted.store(number);
   });
+}
+
+void count_heap(Session& session, Context* context, uint64_t bytes) {
+  const uint64_t counted = bytes - std::min(bytes, protocol::kHeapBytesFree);
+  const uint64_t before = context->heap_bytes.exchange(counted);
+  session.guest_device(context->device).variables()->fetch_add(counted - before);
 }
 
 void Session::note_context_done(Context* context, uint64_t number) {

@@ -268,6 +268,10 @@ class Session {
   std::atomic<bool> ended_{false};
 };
 
+// The heap of a context's kernels has this size now: what the quota counts of it is less free
+// memory.
+void count_heap(Session& session, Context* context, uint64_t bytes);
+
 // Pages of a managed variable, whose descriptor the worker has just sent, at their address.
 CUresult map_managed(Session& session, uint64_t base, uint64_t bytes);
 

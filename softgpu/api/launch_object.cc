@@ -183,8 +183,9 @@ uint32_t sm_count(const Context& context, const SmSet& sms) {
 CUresult prepare_launch(Context& context, CUfunction handle, const LaunchShape& shape,
                         void** params, void** extra, Launch* launch) {
   launch->context = &context;
-  launch->function = find_function(context, handle);
-  launch->module = launch->function == nullptr ? nullptr : launch->function->module.lock();
+  const CUresult found = find_function(context, handle, &launch->function);
+  if (found != CUDA_SUCCESS) return found;
+  launch->module = launch->function->module.lock();
   if (launch->module == nullptr || launch->module->context() != &context)
     return CUDA_ERROR_INVALID_HANDLE;
   launch->shape = shape;

@@ -187,7 +187,8 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkern
   std::shared_ptr<Kernel> kernel;
   if (const CUresult result = find_kernel(handle, &kernel); result != CUDA_SUCCESS) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return softgpu::function_attribute(*kernel->info, *kernel->settings, attribute, value);
+  return softgpu::function_attribute(*kernel->info, *kernel->settings[static_cast<size_t>(device)],
+                                     attribute, value);
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
@@ -195,7 +196,8 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
   if (const CUresult result = check_device(device); result != CUDA_SUCCESS) return result;
   std::shared_ptr<Kernel> kernel;
   if (const CUresult result = find_kernel(handle, &kernel); result != CUDA_SUCCESS) return result;
-  return softgpu::set_function_attribute(*kernel->info, *kernel->settings, attribute, value);
+  return softgpu::set_function_attribute(
+      *kernel->info, *kernel->settings[static_cast<size_t>(device)], attribute, value);
 }
 
 CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device) {

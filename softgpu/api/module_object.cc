@@ -154,7 +154,8 @@ std::shared_ptr<Library> Library::make(std::shared_ptr<const Program> program) {
     kernel->index = index;
     kernel->info = &kernels[index];
     kernel->program = library->program_;
-    kernel->settings = std::make_shared<FunctionSettings>();
+    for (int device = 0; device < Driver::instance().device_count(); ++device)
+      kernel->settings.push_back(std::make_shared<FunctionSettings>());
     kernel->handle = Driver::instance().kernels.insert(kernel);
     library->kernels_.push_back(std::move(kernel));
   }
@@ -180,8 +181,9 @@ CUresult Library::module_in(Context& context, std::shared_ptr<Module>* module) {
       VGPU_LOG_ERROR("library: %s", reason.c_str());
       return result;
     }
+    const auto device = static_cast<size_t>(context.device().config().ordinal);
     for (size_t i = 0; i < kernels_.size(); ++i)
-      made->functions()[i]->settings = kernels_[i]->settings;
+      made->functions()[i]->settings = kernels_[i]->settings[device];
     made->of_library = true;
     made->handle = Driver::instance().modules.insert(made);
     context.add_module(made);
@@ -236,13 +238,21 @@ void Library::unload() {
 }
 
 std::shared_ptr<Function> find_function(Context& context, CUfunction handle) {
+  std::shared_ptr<Function> function;
+  return find_function(context, handle, &function) == CUDA_SUCCESS ? function : nullptr;
+}
+
+CUresult find_function(Context& context, CUfunction handle, std::shared_ptr<Function>* function) {
   Driver& driver = Driver::instance();
-  if (std::shared_ptr<Function> function = driver.functions.find(handle)) return function;
+  *function = driver.functions.find(handle);
+  if (*function != nullptr) return CUDA_SUCCESS;
   const std::shared_ptr<Kernel> kernel = driver.kernels.find(reinterpret_cast<CUkernel>(handle));
   const std::shared_ptr<Library> library = kernel == nullptr ? nullptr : kernel->library.lock();
   std::shared_ptr<Module> module;
-  if (library == nullptr || library->module_in(context, &module) != CUDA_SUCCESS) return nullptr;
-  return module->functions()[kernel->index];
+  if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult loaded = library->module_in(context, &module);
+  if (loaded == CUDA_SUCCESS) *function = module->functions()[kernel->index];
+  return loaded;
 }
 
 }  // namespace vgpu::softgpu

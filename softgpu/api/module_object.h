@@ -26,7 +26,7 @@ class Module;
 class Library;
 
 // What cuFuncSetAttribute and cuKernelSetAttribute change; a library's kernel shares it with its
-// functions in every context.
+// functions in every context of a device.
 struct FunctionSettings {
   std::atomic<int> dynamic_shared_max{-1};  // bytes; -1 = not set: 48 KiB less the static part
   std::atomic<int> carveout{-1};
@@ -129,7 +129,7 @@ struct Kernel {
   uint32_t index = 0;
   const KernelInfo* info = nullptr;
   std::shared_ptr<const Program> program;
-  std::shared_ptr<FunctionSettings> settings;
+  std::vector<std::shared_ptr<FunctionSettings>> settings;  // by device
   CUkernel handle = nullptr;
 };
 
@@ -183,5 +183,7 @@ CUresult parse_program(const void* image, const JitLog& log,
 
 // A CUfunction, or a CUkernel passed as one, in `context`. nullptr when it is neither.
 std::shared_ptr<Function> find_function(Context& context, CUfunction handle);
+// The same, with the reason: a library's variables may not fit where it was not used yet.
+CUresult find_function(Context& context, CUfunction handle, std::shared_ptr<Function>* function);
 
 }  // namespace vgpu::softgpu

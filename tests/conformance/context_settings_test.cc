@@ -1,5 +1,8 @@
 // Contexts: how they are made, what is set on them, counted uses.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string_view>
+
 #include "fixture.h"
 
 namespace vgpu::conformance {
@@ -143,6 +146,25 @@ TEST_F(ContextSettingsTest, NoAffinityToAskFor) {
   EXPECT_CU(cuCtxGetExecAffinity(nullptr, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_CU(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_MAX), CUDA_ERROR_INVALID_VALUE);
+}
+
+// The heap of kernels' malloc is device memory: it is set only if there is enough.
+TEST_F(ContextSettingsTest, TheHeapOfKernelsIsNoMoreThanThereIs) {
+  const char* backend = std::getenv("VGPU_TEST_BACKEND");
+  const std::string_view name = backend == nullptr ? "direct" : backend;
+  if (name == "direct" || name == "cuda")
+    GTEST_SKIP() << "a driver may set the limit and fail at the first launch";
+  size_t free = 0, total = 0, after = 0;
+  ASSERT_OK(cuMemGetInfo_v2(&free, &total));
+  EXPECT_CU(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, total * 2), CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, size_t{72} << 20));
+  ASSERT_OK(cuMemGetInfo_v2(&after, &total));
+  EXPECT_EQ(after, free - (size_t{64} << 20));
+  CUdeviceptr block = 0;
+  EXPECT_CU(cuMemAlloc_v2(&block, after + (size_t{4} << 20)), CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, size_t{8} << 20));
+  ASSERT_OK(cuMemGetInfo_v2(&after, &total));
+  EXPECT_EQ(after, free);
 }
 
 }  // namespace

@@ -91,6 +91,38 @@ TEST_F(DevicesTest, LibrariesHaveVariablesOnEach) {
   EXPECT_OK(cuLibraryUnload(library));
 }
 
+TEST_F(DevicesTest, AttributesOfKernelsAreEachDevices) {
+  constexpr auto kShared = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  constexpr int kBytes = 64 * 1024;  // more than without asking
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  ASSERT_OK(cuLibraryLoadData(&library, kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library, "add"));
+  const auto launched = [&] {
+    CUdeviceptr data = 0;
+    uint32_t n = 0, value = 1;
+    void* params[] = {&data, &n, &value};
+    return driver().cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 32, 1, 1, kBytes,
+                                   nullptr, params, nullptr);
+  };
+  EXPECT_EQ(launched(), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(cuKernelSetAttribute(kShared, kBytes, kernel, 0));
+  EXPECT_EQ(launched(), CUDA_SUCCESS);
+  int here = 0, away = -1;
+  EXPECT_OK(cuKernelGetAttribute(&here, kShared, kernel, 0));
+  EXPECT_OK(cuKernelGetAttribute(&away, kShared, kernel, 1));
+  EXPECT_EQ(here, kBytes);
+  EXPECT_LT(away, kBytes);
+  there([&] {
+    EXPECT_EQ(launched(), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_OK(cuKernelSetAttribute(kShared, kBytes, kernel, 1));
+    EXPECT_EQ(launched(), CUDA_SUCCESS);
+    EXPECT_OK(cuCtxSynchronize());
+  });
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuLibraryUnload(library));
+}
+
 TEST_F(DevicesTest, ADeviceIsToldOfKernelsBeforeItHasAContext) {
   if (count_ < 3) GTEST_SKIP() << "two devices";
   CUlibrary library = nullptr;

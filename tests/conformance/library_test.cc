@@ -160,5 +160,43 @@ TEST_F(LibraryTest, LoadsWhenItsContextHasEnded) {
   EXPECT_OK(cuLibraryUnload(library));
 }
 
+// Its variables are loaded where it is used first: too little memory is that call's error.
+TEST_F(LibraryTest, WhatAFurtherContextHasNoRoomForIsRefusedThere) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const std::string text = ptx_module(
+      ".visible .global .align 16 .b8 large[67108864];\n"
+      ".visible .entry touch(.param .u64 out) {\n"
+      "  .reg .u64 %rd<2>;\n  mov.u64 %rd1, large;\n  st.global.u32 [%rd1], 1;\n  ret;\n}\n");
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  ASSERT_OK(cuLibraryLoadData(&library, text.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  ASSERT_OK(cuLibraryGetKernel(&kernel, library, "touch"));
+  CUdeviceptr out = 0;
+  void* params[] = {&out};
+  const auto launch = [&] {
+    return driver().cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0,
+                                   nullptr, params, nullptr);
+  };
+  EXPECT_EQ(launch(), CUDA_SUCCESS);
+  EXPECT_OK(cuCtxSynchronize());
+  CUcontext further = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&further, 0, device_));
+  std::vector<CUdeviceptr> blocks;
+  for (size_t bytes = 1024 * kMiB; bytes >= 2 * kMiB;) {
+    CUdeviceptr block = 0;
+    if (driver().cuMemAlloc_v2(&block, bytes) == CUDA_SUCCESS) {
+      blocks.push_back(block);
+    } else {
+      bytes /= 2;
+    }
+  }
+  EXPECT_EQ(launch(), CUDA_ERROR_OUT_OF_MEMORY);
+  for (const CUdeviceptr block : blocks) EXPECT_OK(cuMemFree_v2(block));
+  EXPECT_EQ(launch(), CUDA_SUCCESS);  // nothing else has come of it
+  EXPECT_OK(cuCtxSynchronize());
+  ASSERT_OK(cuCtxDestroy_v2(further));
+  EXPECT_OK(cuLibraryUnload(library));
+}
+
 }  // namespace
 }  // namespace vgpu::conformance
