@@ -36,22 +36,29 @@ void take_limits(const ConfigTable& table, protocol::GuestLimits* limits) {
   }
 }
 
-// How a guest's work meets that of others on the device. One way is there: a process and a context
-// for each guest. What is not there is refused, so that nobody believes to have it.
-void take_mode(const ConfigTable& table) {
-  std::string mode = "isolated";
+// What is not there is refused, so that nobody believes to have it.
+void take_mode(const ConfigTable& table, Profile* profile) {
+  std::string mode = mode_name(profile->mode);
   table.take("mode", &mode);
-  if (mode == "isolated") return;
-  const bool known = mode == "mps" || mode == "packed";
-  table.fault("mode", known ? "'" + mode + "' is not there yet: \"isolated\" is the only one"
-                            : "must be \"isolated\", not '" + mode + "'");
+  if (mode == mode_name(SharingMode::kMps)) {
+    profile->mode = SharingMode::kMps;
+  } else if (mode != mode_name(SharingMode::kIsolated)) {
+    table.fault("mode", mode == "packed" ? "'packed' is not there yet: \"isolated\" and \"mps\" are"
+                                         : "must be \"isolated\" or \"mps\", not '" + mode + "'");
+  }
+  uint64_t percent = profile->thread_percent;
+  table.take_number("thread_percentage", 1, 100, &percent);
+  profile->thread_percent = static_cast<uint32_t>(percent);
+  if (table.has("thread_percentage") && profile->mode != SharingMode::kMps)
+    table.fault("thread_percentage", "has a meaning with mode = \"mps\" only");
 }
 
 Profile take_profile(const ConfigTable& table) {
-  table.allow({"mode", "memory", "weight", "cap", "priority", "exclusive", "streams", "events",
-               "modules", "handles", "pinned_memory", "queued_bytes", "threads", "launch_seconds"});
-  take_mode(table);
+  table.allow({"mode", "thread_percentage", "memory", "weight", "cap", "priority", "exclusive",
+               "streams", "events", "modules", "handles", "pinned_memory", "queued_bytes",
+               "threads", "launch_seconds"});
   Profile profile;
+  take_mode(table, &profile);
   table.take_size("memory", &profile.memory_bytes);
   uint64_t weight = profile.share.weight, cap = profile.share.cap_permille * uint64_t{100};
   table.take_number("weight", 1, scheduler::kWeightMax, &weight);
@@ -167,6 +174,7 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
               "worker_users",
               "metrics",
               "scheduler",
+              "mps_control",
               "token_file",
               "server_key",
               "authorized_keys",
@@ -186,6 +194,7 @@ ConfigFile take_all(const toml::table& table, ConfigReport* report) {
   root.take("worker_users", &file.worker_users);
   root.take("metrics", &file.metrics);
   root.take("scheduler", &file.scheduler);
+  root.take("mps_control", &file.mps_control);
   root.take("server_key", &file.server_key);
   root.take("authorized_keys", &file.authorized_keys);
   take_flag(root, "require_encryption", &file.require_encryption);

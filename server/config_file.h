@@ -17,7 +17,7 @@ namespace vgpu::server {
 struct ConfigFile {
   std::vector<std::string> listen;  // one unix socket, and any number of addresses on networks
   std::string driver, devices, memory_default, headroom, log_level, socket_mode, worker_users,
-      metrics, server_key, authorized_keys, scheduler;
+      metrics, server_key, authorized_keys, scheduler, mps_control;
   std::optional<int64_t> workers_ahead, guest_devices, network_grace;
   std::optional<bool> require_encryption, tenants_reach_host_memory;
   Policy policy;

@@ -16,7 +16,10 @@
 namespace vgpu::server {
 
 Daemon::Daemon(DaemonOptions options, EventLoop loop)
-    : options_(std::move(options)), loop_(std::move(loop)), doors_(options_.listen_path) {
+    : options_(std::move(options)),
+      loop_(std::move(loop)),
+      doors_(options_.listen_path),
+      mps_folders_(options_.listen_path) {
   started_ms_ = monotonic_ns() / 1'000'000;
   // Sessions of an earlier server may be adopted: numbers go on from the clock.
   next_session_ = started_ms_ << 16;
@@ -94,12 +97,15 @@ int Daemon::run() {
           4 * kSessionUsers);
   }
   look_for_workers();
+  sweep_mps();
   start_gates();
   keep_ahead();
   while (!stopping_) {
     const bool gate_due =
         std::any_of(gates_.begin(), gates_.end(), [](const auto& gate) { return gate->pid == 0; });
-    const bool timed = !unheard_.empty() || gate_due || start_again_ || accept_again_;
+    const bool mps_due = tend_mps(), starts = end_slow_starts();
+    const bool timed =
+        !unheard_.empty() || gate_due || start_again_ || accept_again_ || mps_due || starts;
     loop_.run_once(timed ? kTickMs : -1);
     close_silent();
     start_gates();
@@ -120,11 +126,14 @@ void Daemon::end_all(bool guests_too) {
   for (QueuedGuest& guest : queue_) {
     refuse(guest.connection.get(), Status(StatusCode::kUnavailable, "the server is stopping"));
   }
+  queue_.clear();
+  break_promises(Status(StatusCode::kUnavailable, "the server is stopping"));
   for (const auto& [pid, worker] : workers_) {
     if (!guests_too && worker->session != 0) continue;
-    end_worker(*worker);
+    end_worker(worker.get());
     (void)unlink(worker->door.c_str());
   }
+  end_mps(guests_too);
   doors_.close();
   // A gate whose server is gone listens no more, and ends with its last guest.
   for (const auto& gate : gates_) gate->control.reset();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "server/event_loop.h"
 #include "server/grants.h"
 #include "server/metrics_endpoint.h"
+#include "server/mps_daemon.h"
 #include "server/policy.h"
 #include "server/turn_keeper.h"
 #include "server/worker_link.h"
@@ -37,7 +39,13 @@ inline constexpr int kTickMs = 500;               // while something waits for t
 inline constexpr uint64_t kGateRestartMs = 1000;  // between two starts of one gate
 // Remote guests have no user here; who shares with whom goes by their tenants.
 inline constexpr uid_t kRemoteUser = static_cast<uid_t>(-1);
-inline constexpr int kStartFailuresMax = 3;  // workers in a row that die before they are ready
+inline constexpr int kStartFailuresMax = 3;     // workers in a row that die before they are ready
+inline constexpr uint64_t kPromiseMs = 60'000;  // for a worker that is started for one guest
+inline constexpr uint32_t kPromisesOfTenantMax = 4;  // that start at once; further guests wait
+inline constexpr int kMpsFailuresMax = 3;            // starts in a row; then guests are refused
+inline constexpr uint64_t kMpsRestartMs = 1000;      // between two starts of one daemon
+inline constexpr uint64_t kMpsStopMs = 8000;         // for clients and daemons to end at the end
+inline constexpr int kMpsPollMs = 20;
 
 struct DaemonOptions {
   std::string listen_path;
@@ -46,6 +54,7 @@ struct DaemonOptions {
   std::string devices;         // which of the driver's are shared; empty: all
   unsigned guest_devices = 0;  // what a guest gets that names none; 0 = all
   std::string worker_program;
+  std::string mps_program;  // NVIDIA's MPS control program; empty: there is none
   std::string log_level = "info";
   uint64_t memory_default = 0;  // 0 = a quarter of what can be granted
   uint64_t headroom = 0;
@@ -77,6 +86,34 @@ class Daemon {
   int run();
 
  private:
+  struct QueuedGuest {
+    UniqueFd connection;
+    protocol::Hello hello;  // without its token
+    pid_t pid = 0;
+    uid_t uid = 0;
+    GuestTerms terms;
+  };
+  // For whom a worker is started, and what is granted already.
+  struct Promise {
+    uint64_t session = 0;
+    WorkerGrants grants;
+    QueuedGuest guest;
+    uint64_t deadline_ms = 0;
+    bool broken = false;  // the guest has been refused, and the worker is ended
+  };
+  // How a worker differs from others.
+  struct WorkerPlan {
+    uid_t user = 0;
+    SharingMode mode = SharingMode::kIsolated;
+    std::vector<std::string> settings;  // of its environment
+  };
+  struct MpsTenant {
+    std::string name;
+    std::unique_ptr<MpsDaemon> daemon;
+    uint64_t started_ms = 0, starts = 0;
+    int failures = 0;   // starts in a row that nobody answered
+    bool over = false;  // it has been told to quit, and its folder goes
+  };
   struct Worker {
     pid_t pid = 0;
     bool child = false;  // ours to wait for; false: adopted
@@ -84,6 +121,13 @@ class Daemon {
     UniqueFd control, process;
     std::string door;  // path; removed with the worker
     uid_t user = 0;    // its own; 0: the server's
+    SharingMode mode = SharingMode::kIsolated;
+    uint32_t mps_number = 0;   // of its tenant's daemon; the user is that one's
+    uint64_t memory_most = 0;  // that its environment allows on each device; 0: no bound
+    bool ending = false;       // MPS is asked to let go of it; then it is killed
+    bool left = false;         // it has asked for its end
+    int left_code = 0;         // and would have had this exit code
+    std::optional<Promise> promise;
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
     WorkerGrants grants;   // what the guest may have
@@ -116,24 +160,44 @@ class Daemon {
     UniqueFd connection;
     uint64_t deadline_ms = 0;
   };
-  struct QueuedGuest {
-    UniqueFd connection;
-    protocol::Hello hello;  // without its token
-    pid_t pid = 0;
-    uid_t uid = 0;
-    GuestTerms terms;
-  };
 
   // workers (daemon_workers.cc)
   void keep_ahead();
   void start_worker();
+  Worker* start_worker(const WorkerPlan& plan);
   void worker_spoke(pid_t pid);
   void worker_ended(pid_t pid);
   void learn_devices(const WorkerReady& ready);
   Status check_separation(const DaemonOptions& options) const;
   Worker* waiting_worker();
 
-  void end_worker(const Worker& worker);
+  void end_worker(Worker* worker);
+  static void kill_worker(const Worker& worker);
+
+  // workers that are started for one guest (daemon_promises.cc)
+  uint32_t promises_of(const std::string& tenant) const;
+  uint32_t waiting_count() const;
+  bool can_serve(const QueuedGuest& guest, bool worker_waits) const;
+  void promise_worker(QueuedGuest guest);
+  void keep_promise(Worker* worker);
+  void break_promise(Worker* worker, const Status& why);
+  void break_promises(const Status& why);
+  bool end_slow_starts();
+
+  // tenants in MPS mode (daemon_mps.cc)
+  Status check_modes(const DaemonOptions& options) const;
+  MpsTenant* mps_of(const std::string& tenant);
+  Status add_mps(const std::string& tenant, uint32_t number, uid_t user);
+  bool needs_mps(const std::string& tenant) const;
+  bool tend_mps();
+  void refuse_queued(const std::string& tenant, const Status& why);
+  void start_mps(MpsTenant* tenant);
+  void mps_ended(MpsTenant* tenant);
+  void end_client(Worker* worker);
+  Status adopt_mps(const Worker& worker);
+  void sweep_mps();
+  void quit_mps(MpsTenant* tenant);
+  void end_mps(bool guests_too);
 
   // workers of an earlier server (daemon_adoption.cc)
   void look_for_workers();
@@ -161,7 +225,7 @@ class Daemon {
   void greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t uid);
   void serve_queue();
   Result<WorkerGrants> take_grants(uint64_t session, const QueuedGuest& guest);
-  QueuedGuest next_guest();
+  std::optional<QueuedGuest> next_guest();
   bool room_in_queue(const std::string& tenant);
   void drop_gone();
   Result<GuestTerms> terms_of(int connection, pid_t pid, uid_t uid,
@@ -234,7 +298,10 @@ class Daemon {
   std::unique_ptr<TurnKeeper> turns_;  // ends before the pages that it reads
   std::map<int, Unheard> unheard_;
   std::deque<QueuedGuest> queue_;
-  WorkerReady ready_;  // what the first worker has said
+  MpsFolders mps_folders_;
+  std::map<std::string, std::unique_ptr<MpsTenant>> mps_;  // by tenant
+  bool mps_swept_ = false;  // what an earlier server has left is gone
+  WorkerReady ready_;       // what the first worker has said
   bool devices_known_ = false;
   bool os_weights_ = false;  // the operating system hears of shares too
   uint64_t headroom_ = 0;    // of each device

@@ -52,6 +52,7 @@ void Daemon::found_worker_spoke(pid_t pid) {
     (void)unlink(found.door.c_str());  // its guest has just gone
     options_.worker_users.give_back(found.user);
     keep_ahead();  // which may have waited for the number
+    sweep_mps();
     return;
   }
   WorkerAdopt message;
@@ -61,9 +62,11 @@ void Daemon::found_worker_spoke(pid_t pid) {
         "worker %d is of another version; it goes on without this server, which does not count "
         "its memory: end such guests before an upgrade (vgpu drain --wait)",
         pid);
+    mps_swept_ = true;  // it may be a client of a daemon that nobody claims
     return;
   }
   adopt(std::move(found), message, std::move(frame->descriptors));
+  sweep_mps();
 }
 
 // The turns of an earlier vgpud have ended with it.
@@ -103,6 +106,14 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
   worker->set = message.record.set;
   worker->limits = message.record.limits;
   worker->exclusive = message.record.exclusive != 0;
+  if (message.record.mode < kSharingModes)
+    worker->mode = static_cast<SharingMode>(message.record.mode);
+  worker->mps_number = message.record.mps_number;
+  worker->memory_most = message.record.memory_most;
+  if (worker->mode == SharingMode::kMps) {
+    if (const Status known = adopt_mps(*worker); !known.ok())
+      log(Level::kWarn, "worker %d: %s", worker->pid, known.to_string().c_str());
+  }
   worker->started_ms = monotonic_ns() / 1'000'000 - message.uptime_ms;
   worker->guest_pid = message.guest_pid;
   worker->guest_uid = message.guest_uid;

@@ -200,13 +200,20 @@ Result<GuestTerms> Daemon::terms_of_remote(const protocol::Hello& hello) const {
   return terms;
 }
 
-// The guest whose tenant has least of what there is; of equals the one that has waited longest.
-Daemon::QueuedGuest Daemon::next_guest() {
-  size_t best = 0;
-  for (size_t i = 1; i < queue_.size() && options_.policy.divides(); ++i) {
-    if (dominant_share_of(queue_[i].terms.tenant) < dominant_share_of(queue_[best].terms.tenant))
+// Of those that can be served now the guest whose tenant has least of what there is; of equals the
+// one that has waited longest.
+std::optional<Daemon::QueuedGuest> Daemon::next_guest() {
+  const bool worker_waits = waiting_worker() != nullptr;
+  size_t best = queue_.size();
+  for (size_t i = 0; i < queue_.size(); ++i) {
+    if (!can_serve(queue_[i], worker_waits)) continue;
+    if (best == queue_.size() ||
+        dominant_share_of(queue_[i].terms.tenant) < dominant_share_of(queue_[best].terms.tenant)) {
       best = i;
+    }
+    if (!options_.policy.divides()) break;
   }
+  if (best == queue_.size()) return std::nullopt;
   QueuedGuest guest = std::move(queue_[best]);
   queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(best));
   return guest;
@@ -225,11 +232,20 @@ double Daemon::dominant_share_of(const std::string& tenant) const {
 
 void Daemon::serve_queue() {
   while (!queue_.empty() && !stopping_) {
-    Worker* worker = waiting_worker();
-    if (worker == nullptr) return;
+    const bool worker_waits = waiting_worker() != nullptr;
+    if (std::none_of(queue_.begin(), queue_.end(),
+                     [&](const QueuedGuest& guest) { return can_serve(guest, worker_waits); })) {
+      break;
+    }
     drop_gone();
-    if (queue_.empty()) break;
-    QueuedGuest guest = next_guest();
+    std::optional<QueuedGuest> next = next_guest();
+    if (!next) break;
+    QueuedGuest guest = std::move(*next);
+    if (guest.terms.mode != SharingMode::kIsolated) {
+      promise_worker(std::move(guest));
+      continue;
+    }
+    Worker* worker = waiting_worker();
     const uint64_t session = ++next_session_;
     const Result<WorkerGrants> granted = take_grants(session, guest);
     if (!granted.ok()) {
@@ -272,6 +288,9 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   assign.record.ask = worker->ask;
   assign.record.limits = worker->limits;
   assign.record.exclusive = worker->exclusive;
+  assign.record.mode = static_cast<uint32_t>(worker->mode);
+  assign.record.mps_number = worker->mps_number;
+  assign.record.memory_most = worker->memory_most;
   set_text(assign.record.tenant, worker->tenant);
   set_text(assign.record.profile, worker->profile);
   assign.guest_pid = guest.pid;
@@ -291,7 +310,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   Result<TurnKeeper::Papers> papers = enter_turns(worker);
   if (!papers.ok()) {
     refuse(connection, papers.status());
-    end_worker(*worker);  // which gives the grant back
+    kill_worker(*worker);  // which gives the grant back
     return;
   }
   const int descriptors[] = {connection, papers->board.get(), papers->bell.get()};
@@ -299,7 +318,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
       !sent.ok()) {
     refuse(connection,
            Status(StatusCode::kUnavailable, "the worker does not take it: " + sent.text()));
-    end_worker(*worker);
+    kill_worker(*worker);
     return;
   }
   log(Level::kInfo, "guest %d (%s): %s on %u of %u devices, worker %d", guest.pid,

@@ -48,6 +48,7 @@ GuestReading Daemon::reading_of(const Worker& worker) {
   guest.tenant = tenant_of(worker);
   guest.user = worker.guest_uid == kRemoteUser ? "remote" : std::to_string(worker.guest_uid);
   guest.executable = worker.executable;
+  guest.mode = mode_name(worker.mode);
   guest.share = worker.share;
   guest.started = wall_time(worker.started_ms);
   for (uint32_t i = 0; i < std::min<uint32_t>(worker.grants.count, protocol::kDevicesMax); ++i) {
@@ -64,7 +65,7 @@ Reading Daemon::reading() {
   Reading reading;
   reading.version = kServerVersion;
   reading.started = wall_time(started_ms_);
-  reading.waiting_guests = static_cast<unsigned>(queue_.size());
+  reading.waiting_guests = waiting_count();
   reading.attached = attached_;
   reading.refused = refused_;
   reading.failed_workers = failed_workers_;

@@ -48,6 +48,12 @@ void Daemon::peer_asked(pid_t pid) {
     obeyed(worker, message);
     return;
   }
+  if (known && ask.kind == PeerMessageKind::kLeave) {
+    worker->left = true;
+    worker->left_code = static_cast<int>(ask.request & 0xff);
+    end_worker(worker);
+    return;
+  }
   if (!known || ask.kind != PeerMessageKind::kAsk) {
     loop_.remove(worker->control.get());  // its end is told by the process descriptor
     return;

@@ -49,6 +49,7 @@ std::vector<std::string> changed_for_good(const DaemonOptions& was, const Daemon
       {"workers_ahead", was.workers_ahead != is.workers_ahead},
       {"worker_users", !was.worker_users.same_range(is.worker_users)},
       {"scheduler", was.scheduler != is.scheduler},
+      {"mps_control", was.mps_program != is.mps_program},
       {"metrics", was.metrics != is.metrics},
       {"server_key", was.server_key != is.server_key},
       {"authorized_keys", was.authorized_keys != is.authorized_keys},
@@ -79,7 +80,7 @@ bool Daemon::may_see(int connection, const Worker& worker) const {
 protocol::GuestsReply Daemon::guests_after(int connection, uint64_t session) const {
   protocol::GuestsReply reply;
   reply.draining = draining_;
-  reply.waiting = static_cast<uint32_t>(queue_.size());
+  reply.waiting = waiting_count();
   for (uint32_t i = 0; i < identities_.size(); ++i) {
     const ServedDevice& device = ready_.devices[i];
     const Grants& ledger = ledgers_.of(i);
@@ -108,6 +109,7 @@ protocol::GuestState Daemon::state_of(const Worker& worker) const {
   state.label = worker.label;
   state.tenant = worker.tenant;
   state.profile = worker.profile;
+  state.mode = static_cast<uint8_t>(worker.mode);
   state.uptime_ms = monotonic_ns() / 1'000'000 - worker.started_ms;
   state.weight = worker.share.weight;
   state.cap_permille = worker.share.cap_permille;
@@ -154,13 +156,14 @@ void Daemon::steer(int connection, const SteerRequest& request) {
     log(Level::kWarn, "guest %d (%s): an operator ends its session", worker->guest_pid,
         worker->executable.c_str());
     worker->killed = true;
-    end_worker(*worker);
+    end_worker(worker);
   } else {
     draining_ = request.action == SteerAction::kDrain;
     while (draining_ && !queue_.empty()) {
       refuse(queue_.front().connection.get(), draining_refusal());
       queue_.pop_front();
     }
+    if (draining_) break_promises(draining_refusal());
     log(Level::kInfo, draining_ ? "draining: no new guests; %u run" : "new guests again; %u run",
         guest_count());
   }
@@ -213,6 +216,10 @@ Status Daemon::set_memory(Worker* worker, uint64_t bytes) {
     return Status(StatusCode::kInvalidArgument, "the guest has whole devices for itself");
   if (bytes > protocol::kMemoryAskMax)
     return Status(StatusCode::kInvalidArgument, "more memory than any device has");
+  if (worker->memory_most != 0 && rounded_up(bytes) > worker->memory_most)
+    return Status(StatusCode::kInvalidArgument,
+                  "MPS lets its worker have at most " + size_text(worker->memory_most) +
+                      " on a device, which cannot change while it runs");
   settle();
   WorkerGrants wanted = worker->grants, held = worker->held;
   for (uint32_t i = 0; i < wanted.count; ++i) {
@@ -300,6 +307,10 @@ void Daemon::reload() {
   }
   if (const Status separate = check_separation(*read); !separate.ok()) {
     log(Level::kError, "the configuration stays as it was: %s", separate.text().c_str());
+    return;
+  }
+  if (const Status modes = check_modes(*read); !modes.ok()) {
+    log(Level::kError, "the configuration stays as it was: %s", modes.text().c_str());
     return;
   }
   options_.policy = std::move(read->policy);

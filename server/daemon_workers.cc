@@ -31,7 +31,7 @@ void Daemon::keep_ahead() {
   // Until one has said what the device is, more would only fail in the same way.
   const unsigned wanted = devices_known_ ? std::max(1U, options_.workers_ahead) : 1;
   unsigned waiting = 0;
-  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0;
+  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0 && !worker->promise;
   while (!stopping_ && waiting < wanted) {
     const size_t before = workers_.size();
     start_worker();
@@ -41,6 +41,26 @@ void Daemon::keep_ahead() {
 }
 
 void Daemon::start_worker() {
+  WorkerPlan plan;
+  plan.user = options_.worker_users.take();
+  if (plan.user == 0 && options_.worker_users.any()) {
+    // Never one as root: guests wait until a number is free.
+    if (!users_used_up_) log(Level::kError, "all of --worker-users are in use: give it more");
+    users_used_up_ = true;
+    return;
+  }
+  users_used_up_ = false;
+  if (start_worker(plan) != nullptr) return;
+  options_.worker_users.give_back(plan.user);
+  start_again_ = true;
+  if (!devices_known_) {
+    stopping_ = true;
+    exit_code_ = 1;
+  }
+}
+
+// Null when the system gives no process, which has been said.
+Daemon::Worker* Daemon::start_worker(const WorkerPlan& plan) {
   const std::string driver = devices_known_ ? get_text(ready_.driver_path) : options_.driver;
   const bool named = options_.driver == "soft" || options_.driver == "nvidia";
   std::vector<std::string> arguments = {
@@ -54,38 +74,25 @@ void Daemon::start_worker() {
     arguments.push_back("--devices");
     arguments.push_back(options_.devices);
   }
-  const uid_t user = options_.worker_users.take();
-  if (user != 0) {
-    arguments.push_back("--user");
-    arguments.push_back(std::to_string(user));
-  } else if (options_.worker_users.any()) {
-    // Never one as root: guests wait until a number is free.
-    if (!users_used_up_) log(Level::kError, "all of --worker-users are in use: give it more");
-    users_used_up_ = true;
-    return;
-  }
-  users_used_up_ = false;
+  if (plan.user != 0) arguments.insert(arguments.end(), {"--user", std::to_string(plan.user)});
+  if (plan.mode != SharingMode::kIsolated)
+    arguments.insert(arguments.end(), {"--mode", mode_name(plan.mode)});
   Result<Doors::Door> door = doors_.make();
   arguments.insert(arguments.end(), {"--door", "4"});
   Result<protocol::Spawned> spawned = door.status();
   if (door.ok()) {
     const int listener = door->listener.get();
-    spawned = protocol::spawn(options_.worker_program, arguments, {&listener, 1});
+    spawned = protocol::spawn(options_.worker_program, arguments, {&listener, 1}, plan.settings);
   }
   if (!spawned.ok()) {
     log(Level::kError, "cannot start a worker: %s", spawned.status().to_string().c_str());
-    options_.worker_users.give_back(user);
-    start_again_ = true;
-    if (!devices_known_) {
-      stopping_ = true;
-      exit_code_ = 1;
-    }
-    return;
+    return nullptr;
   }
   auto worker = std::make_unique<Worker>();
   worker->pid = spawned->pid;
   worker->child = true;
-  worker->user = user;
+  worker->user = plan.user;
+  worker->mode = plan.mode;
   Result<std::string> path = doors_.name(*door, worker->pid);
   worker->door = path.ok() ? *path : door->path;
   worker->control = std::move(spawned->control);
@@ -93,7 +100,7 @@ void Daemon::start_worker() {
   const pid_t pid = worker->pid;
   (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
   (void)loop_.add(worker->control.get(), [this, pid] { worker_spoke(pid); });
-  workers_[pid] = std::move(worker);
+  return (workers_[pid] = std::move(worker)).get();
 }
 
 void Daemon::worker_spoke(pid_t pid) {
@@ -113,13 +120,14 @@ void Daemon::worker_spoke(pid_t pid) {
   Result<Mapping> page = map_worker_page(frame->descriptors);
   if (!read_front(frame->bytes, &ready) || !page.ok()) {
     log(Level::kError, "worker %d is of another version than this server", pid);
-    end_worker(*worker);
+    kill_worker(*worker);
     return;
   }
   worker->page = std::move(page).value();
   worker->ready = true;
   start_failures_ = 0;
   learn_devices(ready);
+  if (worker->promise) keep_promise(worker);
   serve_queue();
   keep_ahead();
 }
@@ -158,6 +166,11 @@ void Daemon::learn_devices(const WorkerReady& ready) {
     stopping_ = true;
     exit_code_ = 1;
   }
+  if (const Status modes = check_modes(options_); !modes.ok()) {
+    log(Level::kError, "refusing to serve: %s", modes.text().c_str());
+    stopping_ = true;
+    exit_code_ = 1;
+  }
   const bool reached = std::any_of(ready_.devices, ready_.devices + ready_.device_count,
                                    [](const auto& device) { return device.reaches_host_memory; });
   if (reached && (options_.socket_mode & 066) != 0 && !options_.policy.divides())
@@ -182,13 +195,19 @@ Status Daemon::check_separation(const DaemonOptions& options) const {
 
 Daemon::Worker* Daemon::waiting_worker() {
   for (auto& [pid, worker] : workers_) {
-    if (worker->ready && worker->session == 0) return worker.get();
+    if (worker->ready && worker->session == 0 && worker->mode == SharingMode::kIsolated)
+      return worker.get();
   }
   return nullptr;
 }
 
+void Daemon::end_worker(Worker* worker) {
+  if (worker->mode == SharingMode::kMps && worker->session != 0) return end_client(worker);
+  kill_worker(*worker);
+}
+
 // By descriptor: a number may be another process's by now.
-void Daemon::end_worker(const Worker& worker) {
+void Daemon::kill_worker(const Worker& worker) {
   (void)syscall(SYS_pidfd_send_signal, worker.process.get(), SIGKILL, nullptr, 0);
 }
 
@@ -199,18 +218,24 @@ void Daemon::worker_ended(pid_t pid) {
   workers_.erase(it);
   loop_.remove(worker->process.get());
   if (worker->control.valid()) loop_.remove(worker->control.get());
-  ledgers_.give_back(worker->session);
+  ledgers_.give_back(worker->promise ? worker->promise->session : worker->session);
   turns_->remove(static_cast<uint64_t>(worker->pid));
-  options_.worker_users.give_back(worker->user);
+  // Of MPS clients it is their daemon's too.
+  if (worker->mode == SharingMode::kIsolated) options_.worker_users.give_back(worker->user);
   (void)unlink(worker->door.c_str());
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
+  if (worker->left) status = W_EXITCODE(worker->left_code, 0);
   failed_workers_ += status != 0 && !worker->killed;
   if (worker->session != 0) {
     (void)reading_of(*worker);  // what it used last
     accounts_.end(worker->session);
     log(status == 0 ? Level::kInfo : Level::kWarn, "guest %d (%s): session ended, worker %d: %s",
         worker->guest_pid, worker->executable.c_str(), pid, exit_text(status).c_str());
+  } else if (worker->promise) {
+    if (!worker->promise->broken)
+      refuse(worker->promise->guest.connection.get(),
+             Status(StatusCode::kUnavailable, "its worker ended: " + exit_text(status)));
   } else {
     log(Level::kWarn, "worker %d ended while it waited: %s", pid, exit_text(status).c_str());
     if (!worker->ready) ++start_failures_;

@@ -69,14 +69,16 @@ void run(Liveness liveness) {
                          {liveness.guest.get(), POLLIN, 0},
                          {alone ? liveness.door.get() : liveness.control.get(), POLLIN, 0}};
     if (poll(watched, 3, -1) < 0) continue;
-    if ((watched[0].revents | watched[1].revents) != 0) _exit(0);
+    if ((watched[0].revents | watched[1].revents) != 0) liveness.leaving->leave(0);
     if (watched[2].revents == 0) continue;
     if (alone) {
       liveness.control = answer(&liveness);
+      liveness.leaving->connected(liveness.control.get());
       liveness.peers->connected(liveness.control.get());
     } else if (!listen_to(&liveness)) {
       liveness.peers->disconnected();
       liveness.turns->disconnect();
+      liveness.leaving->disconnected();
       log(Level::kInfo, "vgpud is gone; the session goes on without it");
       liveness.control.reset();
     }
@@ -87,6 +89,7 @@ void run(Liveness liveness) {
 
 void watch(Liveness liveness) {
   liveness.peers->connected(liveness.control.get());  // before the guest's first command
+  liveness.leaving->connected(liveness.control.get());
   std::thread([moved = std::make_shared<Liveness>(std::move(liveness))] {
     run(std::move(*moved));
   }).detach();

@@ -4,6 +4,7 @@
 #define VGPU_SERVER_LIVENESS_H_
 
 #include "base/unique_fd.h"
+#include "server/leaving.h"
 #include "server/steering.h"
 #include "server/turn_link.h"
 #include "server/worker_link.h"
@@ -24,6 +25,7 @@ struct Liveness {
   TurnLink* turns = nullptr;     // borrowed
   WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them, or
   Steering* steering = nullptr;  // borrowed: an order
+  Leaving* leaving = nullptr;    // borrowed
 };
 
 // Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver

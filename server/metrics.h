@@ -17,6 +17,7 @@ struct GuestReading {
   int32_t pid = 0;
   std::string vgpu;  // the name that the user gave; may be empty, need not be the only one
   std::string tenant, user, executable;
+  std::string mode;  // of sharing
   scheduler::Share share;
   double started = 0;  // seconds since 1970
   struct Memory {

@@ -197,6 +197,7 @@ void add_guests(const Reading& reading, Families* to) {
   to->gauge("vgpu_info", "Program and process of a guest; always 1");
   for (const GuestReading& guest : reading.guests) {
     Labels labels = plus(of_guest(guest), "executable", guest.executable);
+    labels = plus(std::move(labels), "mode", guest.mode);
     to->add(plus(std::move(labels), "pid", std::to_string(guest.pid)), 1);
   }
   each("vgpu_start_time_seconds", "When the guest attached, since 1970",

@@ -105,6 +105,8 @@ void lay_over(const GuestAsk& ask, Share* share) {
 
 }  // namespace
 
+const char* mode_name(SharingMode mode) { return mode == SharingMode::kMps ? "mps" : "isolated"; }
+
 const char* priority_name(PriorityClass priority) {
   const auto index = static_cast<size_t>(priority);
   return index < std::size(kPriorityNames) ? kPriorityNames[index] : "?";
@@ -231,6 +233,8 @@ Result<GuestTerms> Policy::terms(const Tenant& tenant, const std::string& profil
                       terms.profile + "' has at most " + size_text(base.memory_bytes));
   }
   terms.memory_bytes = ask.memory_bytes != 0 ? ask.memory_bytes : base.memory_bytes;
+  terms.mode = base.mode;
+  terms.thread_percent = base.thread_percent;
   terms.exclusive = base.exclusive;
   terms.limits = base.limits;
   terms.tenant_memory_bytes = tenant.memory_bytes;
@@ -257,6 +261,11 @@ std::optional<Share> Policy::share_of(const std::string& profile, const GuestAsk
 bool Policy::has_shares() const {
   return std::any_of(profiles_.begin(), profiles_.end(),
                      [](const auto& each) { return !(each.second.share == Share()); });
+}
+
+bool Policy::has_mode(SharingMode mode) const {
+  return std::any_of(profiles_.begin(), profiles_.end(),
+                     [mode](const auto& each) { return each.second.mode == mode; });
 }
 
 const Tenant* Policy::tenant(const std::string& name) const {

@@ -20,9 +20,18 @@ namespace vgpu::server {
 inline constexpr size_t kPolicyNameBytesMax = 63;  // of a profile or a tenant
 inline constexpr size_t kTokenBytesMin = 16, kTokenBytesMax = 128;
 
+// How a guest's work meets that of others on a device.
+enum class SharingMode : uint8_t {
+  kIsolated = 0,  // a process and a context for each guest
+  kMps,           // processes of one tenant are clients of one MPS server
+};
+inline constexpr uint32_t kSharingModes = 2;
+
 // What a guest gets that asks for nothing, and the most that it may ask for.
 struct Profile {
-  uint64_t memory_bytes = 0;  // on each of its devices; 0: the server's default, and no bound
+  SharingMode mode = SharingMode::kIsolated;
+  uint32_t thread_percent = 100;  // kMps: the most of the multiprocessors that it uses
+  uint64_t memory_bytes = 0;      // on each of its devices; 0: the server's default, and no bound
   scheduler::Share share;
   bool exclusive = false;  // whole devices, which nobody else is on
   protocol::GuestLimits limits;
@@ -58,6 +67,8 @@ struct GuestAsk {
 // What it may have.
 struct GuestTerms {
   std::string tenant, profile;
+  SharingMode mode = SharingMode::kIsolated;
+  uint32_t thread_percent = 100;
   uint64_t memory_bytes = 0;  // 0: the server's default
   scheduler::Share share;
   bool exclusive = false;
@@ -94,6 +105,8 @@ class Policy {
   const Tenant* tenant(const std::string& name) const;
   // Whether some profile has another weight, cap or class than others have by themselves.
   bool has_shares() const;
+  // Whether some profile has this mode.
+  bool has_mode(SharingMode mode) const;
   // Whether it has tenants of its own.
   bool divides() const { return divides_; }
 
@@ -104,6 +117,7 @@ class Policy {
   bool open_ = false;  // the one profile bounds only those who are not trusted
 };
 
+const char* mode_name(SharingMode mode);
 const char* priority_name(scheduler::PriorityClass priority);
 // False: no class has this name.
 bool parse_priority(const std::string& name, scheduler::PriorityClass* priority);

@@ -328,10 +328,13 @@ Status fence_off(const Sandbox& sandbox) {
   return ok_status();
 }
 
-Status become(uid_t user) {
-  VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NPROC, kWorkerThreadsMax, "RLIMIT_NPROC"));
-  VGPU_RETURN_IF_ERROR(become_user(user));
-  // A process that changes its user loses its own /proc/self; nobody else has this user.
+Status become(const Sandbox& sandbox) {
+  // The limit counts by users.
+  const rlim_t threads = kWorkerThreadsMax * (sandbox.shares_user ? kWorkersOfUserMax : 1);
+  VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NPROC, threads, "RLIMIT_NPROC"));
+  VGPU_RETURN_IF_ERROR(become_user(sandbox.user));
+  // A process that changes its user loses its own /proc/self. Whoever else has this user is of the
+  // same tenant, and its Landlock domain keeps it out.
   if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return Status::from_errno(errno, "PR_SET_DUMPABLE");
   return ok_status();
 }
@@ -343,7 +346,7 @@ void close_descriptors(int first) { (void)close_range(static_cast<unsigned>(firs
 Status enter_sandbox(const Sandbox& sandbox) {
   VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_CORE, 0, "RLIMIT_CORE"));
   VGPU_RETURN_IF_ERROR(set_limit(RLIMIT_NOFILE, kWorkerDescriptorsMax, "RLIMIT_NOFILE"));
-  if (sandbox.user != 0) VGPU_RETURN_IF_ERROR(become(sandbox.user));
+  if (sandbox.user != 0) VGPU_RETURN_IF_ERROR(become(sandbox));
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Status::from_errno(errno, "PR_SET_NO_NEW_PRIVS");
   }

@@ -15,6 +15,7 @@ namespace vgpu::server {
 
 inline constexpr unsigned kWorkerDescriptorsMax = 16384;
 inline constexpr unsigned kWorkerThreadsMax = 4096;  // where it has a user of its own
+inline constexpr unsigned kWorkersOfUserMax = 64;    // more than the 48 clients of an MPS server
 
 struct Sandbox {
   DriverKind driver = DriverKind::kSoft;
@@ -22,6 +23,7 @@ struct Sandbox {
   // With the software GPU: what may be read, beside the system's libraries and this process's own
   // state.
   std::vector<std::string> readable;
+  bool shares_user = false;  // with other workers of its tenant
 };
 
 // For all threads of the process, for good: another user, no new privileges, no core dumps, few

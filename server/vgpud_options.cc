@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <sstream>
 
 #include "base/env.h"
 #include "protocol/transport/connect.h"
@@ -64,6 +65,7 @@ Result<ConfigFile> merged(const Raw& raw) {
   fill(&all.worker_users, file->worker_users);
   fill(&all.metrics, file->metrics);
   fill(&all.scheduler, file->scheduler);
+  fill(&all.mps_control, file->mps_control);
   fill(&all.server_key, file->server_key);
   fill(&all.authorized_keys, file->authorized_keys);
   if (!all.require_encryption) all.require_encryption = file->require_encryption;
@@ -166,6 +168,29 @@ Status interpret_listen(const ConfigFile& words, DaemonOptions* options) {
   return ok_status();
 }
 
+// The program that is meant by a name, as a shell would find it. Empty: there is none.
+std::string program_named(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  std::istringstream folders{std::string(env_text("PATH").value_or("/usr/bin:/bin"))};
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string path = folder + "/" + name;
+    if (!folder.empty() && folder.front() == '/' && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+Status interpret_mps(const ConfigFile& words, DaemonOptions* options) {
+  const std::string name =
+      words.mps_control.empty() ? "nvidia-cuda-mps-control" : words.mps_control;
+  if (name.find('/') != std::string::npos && name.front() != '/')
+    return complain("mps_control", name, "the name or the absolute path of a program");
+  options->mps_program = program_named(name);
+  if (options->mps_program.empty() && options->policy.has_mode(SharingMode::kMps))
+    return complain("mps_control", name,
+                    "a program that can be started, and a profile has mode = \"mps\"");
+  return ok_status();
+}
+
 Status interpret_words(const ConfigFile& words, DaemonOptions* options) {
   if (!words.scheduler.empty() && !parse_scheduler(words.scheduler, &options->scheduler))
     return complain("scheduler", words.scheduler, "auto, fair, fifo or round-robin");
@@ -199,6 +224,7 @@ Result<DaemonOptions> interpret(const Raw& raw) {
   options.tenants_reach_host_memory = words->tenants_reach_host_memory.value_or(false);
   options.policy = std::move(words->policy);
   VGPU_RETURN_IF_ERROR(options.policy.check_ways_in(!options.networks.empty()));
+  VGPU_RETURN_IF_ERROR(interpret_mps(*words, &options));
   options.worker_program = program_folder() + "/vgpu-worker";
   return options;
 }
@@ -208,7 +234,8 @@ void describe(const Raw& raw, const DaemonOptions& options) {
   const Policy& policy = options.policy;
   std::printf("%s: good\n", raw.config.empty() ? "command line" : raw.config.c_str());
   for (const auto& [name, profile] : policy.profiles()) {
-    std::printf("  profile %s: isolated, %s, weight %u, cap %g %%, priority %s\n", name.c_str(),
+    std::printf("  profile %s: %s, %s, weight %u, cap %g %%, priority %s\n", name.c_str(),
+                mode_name(profile.mode),
                 profile.exclusive           ? "whole devices"
                 : profile.memory_bytes == 0 ? "default memory"
                                             : size_text(profile.memory_bytes).c_str(),

@@ -25,7 +25,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0007;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0008;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -35,6 +35,7 @@ struct ServedDevice {
   char name[128] = {};
   int32_t facts[protocol::kDeviceFacts] = {};  // by number of protocol::DeviceFact
   uint32_t reaches_host_memory = 0;  // kernels reach all of the worker's own memory: HMM or ATS
+  int32_t ordinal = 0;               // the driver's number
 };
 
 // worker -> vgpud, once the first device is open. Descriptor: the page of WorkerPage.
@@ -63,8 +64,11 @@ struct GuestRecord {
   GuestAsk ask;  // what it asked for
   GuestAsk set;  // what an operator has set since
   protocol::GuestLimits limits;
-  uint32_t exclusive = 0;  // it has whole devices
+  uint32_t exclusive = 0;   // it has whole devices
+  uint32_t mode = 0;        // SharingMode
+  uint32_t mps_number = 0;  // MpsDaemon's
   uint32_t reserved = 0;
+  uint64_t memory_most = 0;  // that its environment allows on each device; 0: no bound
   char tenant[kPolicyNameBytesMax + 1] = {};
   char profile[kPolicyNameBytesMax + 1] = {};
 };
@@ -103,6 +107,7 @@ enum class PeerMessageKind : uint32_t {
   kOrder,    // vgpud -> worker: WorkerOrder
   kObeyed,   // back: WorkerObeyed
   kBoard,  // vgpud -> a worker that it has adopted. Descriptors: board and bell, as in WorkerAssign
+  kLeave,  // worker -> vgpud: end me; `request` is the exit code that I would have had
 };
 
 // Between vgpud and workers that serve. The secret is for the worker that is called.

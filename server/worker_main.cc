@@ -48,6 +48,7 @@ struct Options {
   std::string driver = "auto";
   std::string devices;
   std::string log_level = "info";
+  bool mps = false;  // a client of MPS
 };
 
 bool parse(int argc, char** argv, Options* options) {
@@ -63,6 +64,8 @@ bool parse(int argc, char** argv, Options* options) {
       options->door = std::atoi(argv[i + 1]);
     } else if (name == "--user") {
       options->user = static_cast<uid_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    } else if (name == "--mode") {
+      options->mps = argv[i + 1] == std::string(mode_name(SharingMode::kMps));
     } else if (name == "--log-level") {
       options->log_level = argv[i + 1];
     } else {
@@ -120,8 +123,9 @@ Result<Guest> wait_for_guest(int control) {
 
 void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Guest& guest,
                     Page* page, int connection, WorkerPeers* peers, Steering* steering,
-                    TurnLink* turns) {
+                    TurnLink* turns, Leaving* leaving) {
   Liveness liveness;
+  liveness.leaving = leaving;
   liveness.steering = steering;
   liveness.turns = turns;
   liveness.peers = peers;
@@ -183,6 +187,7 @@ WorkerReady describe(const DriverChoice& driver, const Devices& devices) {
     std::copy(identity.uuid.begin(), identity.uuid.end(), out.uuid);
     set_text(out.pci_bus_id, identity.pci_bus_id);
     set_text(out.name, device.name());
+    out.ordinal = device.number();
     out.reaches_host_memory = reaches_host_memory(driver.table, device.number());
     const auto facts = device_facts(driver.table, device.number());
     std::copy(facts.begin(), facts.end(), out.facts);
@@ -226,7 +231,7 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   const WorkerReady ready = describe(*driver, *devices);
   // Before the first byte of a guest, and before vgpud takes the worker for a good one.
   const uid_t server_user = geteuid();
-  Sandbox sandbox{driver->kind, options.user, {}};
+  Sandbox sandbox{driver->kind, options.user, {}, options.mps};
   // Told before the user changes: the usual place is another one for the worker's own.
   if (const std::string cache = compiled_kernels_folder(); !cache.empty()) {
     sandbox.readable.push_back(cache);
@@ -254,11 +259,12 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
   static Steering steering;
+  static Leaving leaving(options.mps);
   static TurnLink turns(page->page()->turns);
   if (Status taken = turns.connect(std::move(guest->board), std::move(guest->bell)); !taken.ok())
     return fail(kExitAttach, "board", taken);
   start_watching(std::move(door), server_user, std::move(control), *guest, &*page, connection,
-                 &peers, &steering, &turns);
+                 &peers, &steering, &turns, &leaving);
   // From here on the process just ends: threads of the session may still wait for the device.
   ServeOptions serving;
   serving.page = page->page();
@@ -267,7 +273,7 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
   serving.steering = &steering;
   if (turns.board().mode.load(std::memory_order_relaxed) != TurnMode::kNever)
     serving.turns = &turns;
-  _exit(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(), serving)));
+  leaving.leave(exit_code(serve_guest(&driver->table, &*devices, reply, channel->get(), serving)));
 }
 
 int run(int argc, char** argv) {
@@ -277,7 +283,7 @@ int run(int argc, char** argv) {
         stderr,
         "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
         "usage: vgpu-worker --control 3 --door 4 [--driver auto|nvidia|soft|PATH] [--devices LIST] "
-        "[--user UID] [--log-level debug|info|warn|error]\n");
+        "[--user UID] [--mode isolated|mps] [--log-level debug|info|warn|error]\n");
     return kExitUsage;
   }
   close_descriptors(options.door + 1);

@@ -39,6 +39,7 @@ struct GuestState {
   std::vector<uint64_t> used_bytes;
   uint32_t weight = 0, cap_permille = 0;
   uint8_t priority = 0;  // scheduler::PriorityClass
+  uint8_t mode = 0;      // server::SharingMode
   uint64_t kernels = 0;
   uint64_t copied_bytes[2] = {};  // to the device, from it
   uint64_t refused_allocations = 0;

@@ -63,6 +63,7 @@ Status take_guest(const fb::GuestState& table, size_t devices, GuestState* guest
   guest->weight = table.weight();
   guest->cap_permille = table.cap_permille();
   guest->priority = table.priority();
+  guest->mode = table.mode();
   if (table.figures() != nullptr) take_figures(*table.figures(), guest);
   return ok_status();
 }

@@ -28,7 +28,7 @@ flatbuffers::Offset<fb::GuestState> encode_guest(Builder& to, const GuestState& 
       guest.wait_ns, guest.throttled_ns);
   return fb::CreateGuestState(to, guest.session, guest.pid, guest.uid, executable, label, tenant,
                               profile, guest.uptime_ms, devices, granted, used, guest.weight,
-                              guest.cap_permille, guest.priority, &figures);
+                              guest.cap_permille, guest.priority, &figures, guest.mode);
 }
 
 }  // namespace

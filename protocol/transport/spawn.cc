@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "protocol/transport/control_socket.h"
 
@@ -25,10 +27,27 @@ Result<UniqueFd> lifted(UniqueFd fd) {
   return high;
 }
 
+// Ours, without what `settings` says anew.
+std::vector<char*> environment(std::vector<std::string>* settings) {
+  std::vector<char*> all;
+  for (std::string& setting : *settings) all.push_back(setting.data());
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view word(*each);
+    const std::string_view name = word.substr(0, word.find('='));
+    const bool replaced =
+        std::any_of(settings->begin(), settings->end(), [&](const std::string& setting) {
+          return std::string_view(setting).substr(0, setting.find('=')) == name;
+        });
+    if (!replaced) all.push_back(*each);
+  }
+  all.push_back(nullptr);
+  return all;
+}
+
 }  // namespace
 
 Result<Spawned> spawn(const std::string& program, const std::vector<std::string>& arguments,
-                      std::span<const int> more) {
+                      std::span<const int> more, std::span<const std::string> settings) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return Status::from_errno(errno, "socketpair");
@@ -48,6 +67,8 @@ Result<Spawned> spawn(const std::string& program, const std::vector<std::string>
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> own(settings.begin(), settings.end());
+  const std::vector<char*> envp = environment(&own);
 
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -61,7 +82,7 @@ Result<Spawned> spawn(const std::string& program, const std::vector<std::string>
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   const int error =
-      posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+      posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::from_errno(error, program.c_str());

@@ -22,9 +22,9 @@ struct Spawned {
 
 // Runs `program --control 3 <arguments>` in a session of its own (a Ctrl-C at the terminal is for
 // the parent alone) with nothing open but stdin, stdout, stderr, the control socket and, from 4 on,
-// `more`: at most 6.
+// `more`: at most 6. Its environment is ours, but for `settings`, NAME=VALUE.
 Result<Spawned> spawn(const std::string& program, const std::vector<std::string>& arguments,
-                      std::span<const int> more = {});
+                      std::span<const int> more = {}, std::span<const std::string> settings = {});
 
 }  // namespace vgpu::protocol
 

@@ -85,6 +85,11 @@ const char* priority_text(uint32_t priority) {
   return priority < std::size(kPriorities) ? kPriorities[priority] : "?";
 }
 
+const char* mode_text(uint32_t mode) {
+  constexpr const char* kModes[] = {"isolated", "mps"};
+  return mode < std::size(kModes) ? kModes[mode] : "?";
+}
+
 std::string cap_text(uint32_t permille) {
   if (permille == 0 || permille >= 1000) return "-";
   return number_text(permille / 10.0, permille % 10 == 0 ? 0 : 1) + " %";
@@ -138,6 +143,7 @@ std::string ps_text(const GuestsReply& guests) {
                {"name", Align::kLeft},
                {"tenant", Align::kLeft},
                {"profile", Align::kLeft},
+               {"mode", Align::kLeft},
                {"memory"},
                {"of"},
                {"weight"},
@@ -149,10 +155,10 @@ std::string ps_text(const GuestsReply& guests) {
                {"age"}});
   for (const GuestState& guest : guests.guests) {
     table.add({std::to_string(guest.session), std::to_string(guest.pid), std::to_string(guest.uid),
-               guest_name(guest), guest.tenant, guest.profile, bytes_text(sum(guest.used_bytes)),
-               bytes_text(sum(guest.granted_bytes)), std::to_string(guest.weight),
-               cap_text(guest.cap_permille), priority_text(guest.priority),
-               std::to_string(guest.kernels),
+               guest_name(guest), guest.tenant, guest.profile, mode_text(guest.mode),
+               bytes_text(sum(guest.used_bytes)), bytes_text(sum(guest.granted_bytes)),
+               std::to_string(guest.weight), cap_text(guest.cap_permille),
+               priority_text(guest.priority), std::to_string(guest.kernels),
                duration_text(static_cast<double>(guest.device_ns[0])),
                duration_text(static_cast<double>(guest.wait_ns)), age_text(guest.uptime_ms)});
   }
@@ -181,6 +187,7 @@ ordered_json guests_json(const GuestsReply& guests) {
                               {"name", guest.label},
                               {"tenant", guest.tenant},
                               {"profile", guest.profile},
+                              {"mode", mode_text(guest.mode)},
                               {"uptime_ms", guest.uptime_ms},
                               {"devices", guest.devices},
                               {"granted_bytes", guest.granted_bytes},

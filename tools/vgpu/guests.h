@@ -31,6 +31,7 @@ const protocol::GuestState* find_guest(const protocol::GuestsReply& guests, cons
                                        std::string* why);
 
 const char* priority_text(uint32_t priority);         // of a class by number
+const char* mode_text(uint32_t mode);                 // of sharing, by number
 std::string cap_text(uint32_t permille);              // "30 %", "12.5 %", "-" for none
 std::string guest_name(const protocol::GuestState&);  // what it was called, else its program
 

@@ -59,6 +59,7 @@ GuestsReply sample_guests(size_t count) {
   guest.weight = 300;
   guest.cap_permille = 125;
   guest.priority = 3;
+  guest.mode = 1;
   guest.kernels = 11;
   guest.copied_bytes[0] = 12;
   guest.copied_bytes[1] = 13;
@@ -174,6 +175,7 @@ TEST(Messages, GuestsSurviveAndTheLargestPageFits) {
   EXPECT_EQ(guest.session, 2u);
   EXPECT_EQ(guest.tenant, std::string(kListedNameBytesMax, 'n'));
   EXPECT_EQ(guest.used_bytes, std::vector<uint64_t>(kDevicesMax, 7));
+  EXPECT_EQ(guest.mode, 1);
   EXPECT_EQ(guest.weight + guest.cap_permille + guest.priority + guest.uid, 1428u);
   EXPECT_EQ(guest.kernels + guest.copied_bytes[0] + guest.copied_bytes[1], 36u);
   EXPECT_EQ(guest.device_ns[2], 17u);

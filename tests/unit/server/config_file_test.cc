@@ -47,7 +47,11 @@ class ConfigFileTest : public ::testing::Test {
 
 TEST_F(ConfigFileTest, AModeThatIsNotThereIsRefused) {
   EXPECT_EQ(fault("[profile.p]\nmode = \"isolated\"\n"), "good");
-  for (const char* mode : {"mps", "packed"}) {
+  EXPECT_EQ(fault("[profile.p]\nmode = \"mps\"\nthread_percentage = 30\n"), "good");
+  EXPECT_THAT(fault("[profile.p]\nmode = \"mps\"\nthread_percentage = 101\n"),
+              HasSubstr("thread_percentage"));
+  EXPECT_THAT(fault("[profile.p]\nthread_percentage = 30\n"), HasSubstr("mode = \"mps\" only"));
+  for (const char* mode : {"packed"}) {
     const std::string text = fault("[profile.p]\nmode = \"" + std::string(mode) + "\"\n");
     EXPECT_THAT(text, HasSubstr("vgpud.toml:2:"));
     EXPECT_THAT(text, HasSubstr(std::string("'") + mode + "' is not there yet"));
