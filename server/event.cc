@@ -95,7 +95,7 @@ CUresult wait_in(Session& session, Stream* stream, CUevent event, Owner owner, L
                                                          const std::byte*) {
                          return driver.cuStreamWaitEvent(handle, event, 0);
                        },
-                       {.after = recorded});
+                       {.after = recorded, .instant = session.is_past(event, recorded)});
 }
 
 // The event's record goes behind all work of its context: a stream of ours waits for marks behind

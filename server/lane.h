@@ -74,6 +74,9 @@ class Lane {
   bool listed = false;     // among the session's busy lanes
   // Up to there it holds nothing but prompt work, if anything: see Session::issue_carefully().
   uint64_t prompt = 0;
+  // Of the stream's account, for what is still to come; negative: its thread may have to wait for
+  // the device.
+  int64_t room = 0;
   uint32_t hold_word = 0;
 
   // --- any thread

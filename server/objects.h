@@ -51,6 +51,11 @@ class StreamFlow {
   // Records a checkpoint into the stream; there is room for one.
   void checkpoint(const DriverTable& driver, CUstream stream);
   bool full() const { return open_ == limits_.checkpoints; }
+  // The weight that can come for certain before it is full.
+  uint32_t room() const {
+    const uint32_t most = (limits_.checkpoints - open_) * limits_.step;
+    return most > since_ ? most - since_ - 1 : 0;
+  }
   // Forgets checkpoints that are past. Whether there is room for another.
   bool reclaim(const DriverTable& driver);
   // Waits until there is room for another.

@@ -168,6 +168,12 @@ class Session {
     free_idle_lanes();
     return !busy_lanes_.empty();
   }
+  // While work waits in lanes: whether an event of the driver's is past, so that nobody waits who
+  // waits for it. (Else nobody asks.)
+  bool is_past(CUevent event, const LanePoint& recorded) {
+    return !busy_lanes_.empty() && recorded.passed() && event != nullptr &&
+           driver().cuEventQuery(event) == CUDA_SUCCESS;
+  }
   // Whether this one has.
   bool waits_in_lane(const Stream& stream) const {
     return stream.lane != nullptr && !stream.lane->idle();
@@ -332,9 +338,9 @@ class Session {
     stream->dirty = true;
     stream->context->dirty.push_back(stream);
   }
-  // Whether the driver can have work of `stream` now; else *after is what it must wait for.
   // At once; in its lane, but behind nothing that takes time; in its lane, behind other work.
   enum class Way : uint8_t { kNow, kSoon, kLater };
+  // When the driver can have work of `stream`. *after: what it must wait for.
   Way route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
   void free_idle_lanes();
   LanePoint defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,

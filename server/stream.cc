@@ -64,7 +64,8 @@ bool handle_StreamWaitEvent(Session& session, const wire::StreamWaitEventArgs& a
                             const DriverTable& driver, CUstream handle, const std::byte*) {
                           return driver.cuStreamWaitEvent(handle, event->handle, flags);
                         },
-                        {.after = entry->event->recorded});
+                        {.after = entry->event->recorded,
+                         .instant = session.is_past(entry->event->handle, entry->event->recorded)});
 }
 
 bool handle_StreamSynchronize(Session& session, const wire::StreamSynchronizeArgs& args,

@@ -47,6 +47,7 @@ Status TurnLink::connect(UniqueFd board, UniqueFd bell) {
 void TurnLink::disconnect() {
   {
     std::lock_guard lock(mutex_);
+    own_.mode.store(board().mode.load(std::memory_order_relaxed), std::memory_order_relaxed);
     set_own(shown(board()));
     bell_.store(-1, std::memory_order_relaxed);
     alone_.store(true, std::memory_order_relaxed);

@@ -105,16 +105,18 @@ bool handle_PhysicalAccess(Session& session, const wire::PhysicalAccessArgs& arg
   CUmemAccessDesc access{};
   access.location = memory_properties(session.config().devices->at(args.device)->number()).location;
   access.flags = static_cast<CUmemAccess_flags>(args.flags);
-  // Work that has not been given to the driver yet was given under the earlier rights.
-  if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE && session.holds_work() &&
-      record.reply() != protocol::kNoReply) {
+  if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+    if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+    // Work that has not been given to the driver yet was given under the earlier rights. For what
+    // has, the driver may wait, and that for a command that is still to come: not on this thread.
     session.pool().post(
-        session.behind_all([&session, args, access, reply = record.reply()](CUresult) {
+        [&session, args, access, lanes = session.lane_ends(), reply = record.reply()] {
+          for (const LanePoint& point : lanes) session.lanes().wait(point);
           const CUresult result = session.end_at_home([&] {
             return session.driver().cuMemSetAccess(args.address, args.bytes, &access, 1);
           });
           session.channel().replies().complete(reply, result);
-        }));
+        });
     return true;
   }
   const CUresult result = session.driver().cuMemSetAccess(args.address, args.bytes, &access, 1);

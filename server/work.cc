@@ -33,12 +33,14 @@ Session::Way Session::route(Stream* stream, const WorkOptions& options,
     after->push_back(options.after);
   }
   const bool in_lane = waits_in_lane(*stream);
-  if (!std::all_of(after->begin(), after->end(), is_prompt) ||
-      (in_lane && !is_prompt(stream->lane->end()))) {
+  if (!std::all_of(after->begin(), after->end(), is_prompt)) return Way::kLater;
+  if (in_lane) {
+    // Its thread has the stream's account, and waits where that is full: for work of the stream,
+    // which may wait for anything.
+    if (!is_prompt(stream->lane->end()) || stream->lane->room < options.weight) return Way::kLater;
+  } else if (stream->flow.full() && !stream->flow.reclaim(driver())) {
     return Way::kLater;
   }
-  // While it waits in its lane, the lane's thread has the stream's account.
-  if (!in_lane && stream->flow.full() && !stream->flow.reclaim(driver())) return Way::kLater;
   return after->empty() && !in_lane && !options.may_block ? Way::kNow : Way::kSoon;
 }
 
@@ -54,6 +56,8 @@ LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
     stream->lane = lane;
   }
   Lane* lane = stream->lane;
+  if (lane->idle()) lane->room = stream->flow.room();
+  lane->room -= options.weight;
   if (!lane->listed) {
     lane->listed = true;
     busy_lanes_.push_back(lane);

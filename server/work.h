@@ -53,13 +53,13 @@ class StreamCall final : public StreamCommand {
   Call call_;
 };
 
-// Programs rely on it that a copy to the device or a fill, which needs no more than an idle engine,
-// is past when another stream's work comes after it, and the guest's call has returned.
+// Programs rely on it that a fill, or a copy that is not to the host, which needs no more than an
+// idle engine, is past when another stream's work comes after it, and the guest's call has returned.
 inline bool is_prompt(const WorkOptions& options) {
   const DeviceWork& work = options.work;
   const bool moves = work.cost_ns != 0 && work.cost_ns != kUnknownCost &&
                      work.engine != scheduler::Engine::kFromDevice;
-  return moves || options.instant;
+  return (moves || options.instant) && !options.may_block;
 }
 
 template <typename Call>

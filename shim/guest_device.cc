@@ -163,8 +163,11 @@ void GuestDevice::finish_releases() {
 }
 
 bool GuestDevice::finish_unloads() {
-  if (!session_.unloading.exchange(false, std::memory_order_relaxed)) return false;
-  finish_releases();
+  const uint64_t posted = session_.unloads.load(std::memory_order_relaxed);
+  uint64_t through = session_.unloaded.load(std::memory_order_relaxed);
+  if (through >= posted) return false;
+  finish_releases();  // each thread that needs the memory waits for it
+  while (through < posted && !session_.unloaded.compare_exchange_weak(through, posted)) continue;
   return true;
 }
 

@@ -71,7 +71,6 @@ struct Global {
   uint64_t address = 0, bytes = 0;
 };
 
-// A module or a library: the same thing but for who may use it.
 // Bytes that are part of a sum for as long as this lasts.
 class CountedBytes {
  public:
@@ -94,6 +93,7 @@ class CountedBytes {
   uint64_t bytes_ = 0;
 };
 
+// A module or a library: the same thing but for who may use it.
 struct Module {
   uint64_t id = 0;             // on the wire
   Context* context = nullptr;  // null: a library

@@ -241,7 +241,7 @@ void unload(Session& session, Module* module) {
   wire::ModuleUnloadArgs args;
   args.module = module->id;
   if (module->library == 0) session.post(module->context, Op::kModuleUnload, args);
-  if (module->variables.bytes() != 0) session.unloading.store(true, std::memory_order_relaxed);
+  if (module->variables.bytes() != 0) session.unloads.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock lock(session.objects);
   for (Kernel& kernel : module->kernels) {
     if (kernel.function_id != 0) session.functions.remove(kernel.function_id);

@@ -238,7 +238,7 @@ class Session {
   SlotMap<Function, kKernelTag> kernels;
   std::atomic<uint64_t> next_upload{1};
   // Modules with variables are being unloaded: their memory is not back yet. Relaxed: a hint.
-  std::atomic<bool> unloading{false};
+  std::atomic<uint64_t> unloads{0}, unloaded{0};  // posted; of these, known to be through
 
  private:
   // Everything with a handle that the worker keeps for this guest. Under `objects`.

@@ -79,8 +79,8 @@ CUresult ErrorLog::dump(CUlogIterator* from, char* to, size_t* bytes) const {
   size_t total = note.size();
   for (uint64_t i = first; i < count_; ++i) total += line(i).bytes;
   if (total >= room && first < count_) {
+    total += kLeftOut.size() - note.size();
     note = kLeftOut;
-    total += note.size();
     while (first < count_ && total >= room) total -= line(first++).bytes;
     if (first == count_) return CUDA_ERROR_INVALID_VALUE;
   }

@@ -86,6 +86,9 @@ uint64_t number(std::string_view word) {
   if (word.starts_with("0x") || word.starts_with("0X")) {
     base = 16;
     word.remove_prefix(2);
+  } else if (word.starts_with("0b") || word.starts_with("0B")) {
+    base = 2;
+    word.remove_prefix(2);
   } else if (word.size() > 1 && word[0] == '0') {
     base = 8;
   }
@@ -94,11 +97,18 @@ uint64_t number(std::string_view word) {
   return error == std::errc() && end == word.data() + word.size() ? value : kUnknownBytes;
 }
 
-// Of .u32 and the like; 0: it is no type.
+// Of .u32, .f16x2 and the like; 0: it is no type.
 uint64_t type_bytes(std::string_view word) {
-  if (word.size() < 3 || std::strchr("bsuf", word[1]) == nullptr) return 0;
-  const uint64_t bits = number(word.substr(2));
-  return bits > 128 || bits % 8 != 0 ? 0 : bits / 8;
+  word.remove_prefix(1);
+  uint64_t lanes = 1;
+  if (word.ends_with("x2") || word.ends_with("x4")) {
+    lanes = static_cast<uint64_t>(word.back() - '0');
+    word.remove_suffix(2);
+  }
+  if (word.starts_with("bf")) word.remove_prefix(1);
+  if (word.size() < 2 || std::string_view("bsuf").find(word[0]) == std::string_view::npos) return 0;
+  const uint64_t bits = number(word.substr(1));
+  return bits > 128 || bits % 8 != 0 ? 0 : lanes * bits / 8;
 }
 
 // Values of an initialiser, up to what ends the declaration.
@@ -135,30 +145,40 @@ uint64_t elements(Words* words) {
   return open ? std::max(values, count) : count;
 }
 
-// Stands at the state space.
-uint64_t declaration(Words* words) {
-  uint64_t unit = 0, lanes = 1, total = 0;
-  bool managed = false;
+// Behind what there is already, as a driver would place it.
+uint64_t place(uint64_t total, uint64_t bytes, uint64_t align) {
+  const uint64_t step = std::max(align, kVariableAlignment);
+  if (step > kUnknownBytes / 2) return kUnknownBytes;
+  const uint64_t at = plus(total, step - 1);
+  return at == kUnknownBytes ? at : plus(at - at % step, std::max<uint64_t>(bytes, 1));
+}
+
+// Stands at the state space. `total`: of what comes before; with it.
+uint64_t declaration(Words* words, uint64_t total) {
+  uint64_t unit = 0, lanes = 1, align = 1;
   for (words->next(); words->now().starts_with('.'); words->next()) {
     const std::string_view word = words->now();
     if (word == ".align") {
       words->next();
+      align = std::max<uint64_t>(number(words->now()), 1);
     } else if (word == ".v2" || word == ".v4") {
       lanes = word == ".v2" ? 2 : 4;
     } else if (word == ".attribute") {
-      for (; !words->now().empty() && !words->is(')'); words->next())
-        managed |= words->now() == ".managed";
+      while (!words->now().empty() && !words->is(')')) words->next();
     } else if (const uint64_t bytes = type_bytes(word); bytes != 0) {
       unit = bytes;
     }
   }
   for (;;) {
-    const uint64_t each = times(elements(words), std::max<uint64_t>(unit, 1) * lanes);
-    total = plus(total, each);
-    if (!words->is(',')) break;
+    total = place(total, times(elements(words), std::max<uint64_t>(unit, 1) * lanes), align);
+    if (!words->is(',')) return total;
     words->next();
   }
-  return managed ? 0 : total;
+}
+
+// What is said last of who sees a name counts.
+bool is_other_linkage(std::string_view word) {
+  return word == ".visible" || word == ".weak" || word == ".common";
 }
 
 }  // namespace
@@ -169,13 +189,13 @@ uint64_t ptx_variable_bytes(std::string_view text) {
   for (Words words(text); !words.now().empty();) {
     const std::string_view word = words.now();
     if ((word == ".global" || word == ".const") && !pointed_to) {
-      const uint64_t bytes = declaration(&words);
-      if (!external) total = plus(total, bytes);
+      const uint64_t with = declaration(&words, total);
+      if (!external) total = with;
       external = false;
       continue;  // what ends it may begin something else
     }
     if (word == ".extern") external = true;
-    if (words.is(';') || words.is('{') || words.is('}')) external = false;
+    if (words.is(';') || words.is('{') || words.is('}') || is_other_linkage(word)) external = false;
     pointed_to = word == ".ptr";
     words.next();
   }

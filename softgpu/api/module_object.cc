@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/cudart/variables.h"
 #include "base/log.h"
 #include "softgpu/api/driver.h"
 
 namespace vgpu::softgpu {
 namespace {
 
-constexpr uint64_t kVariableAlignment = 256;
 constexpr uint64_t kCodeUnit = 16;  // distance of function pointers
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -49,7 +49,7 @@ CUresult Module::place_variables(std::string* reason) {
   uint64_t total = 0;
   std::vector<uint64_t> offsets;
   for (const GlobalVar& variable : program_->globals()) {
-    total = round_up(total, std::max<uint64_t>(variable.align, kVariableAlignment));
+    total = round_up(total, std::max<uint64_t>(variable.align, cudart::kVariableAlignment));
     offsets.push_back(total);
     if (!variable.external && !variable.managed) total += std::max<uint64_t>(variable.bytes, 1);
   }

@@ -23,6 +23,25 @@ TEST_F(StreamMemoryTest, WorkWaitsForItsValue) {
   EXPECT_EQ(data.read(), std::vector<uint32_t>(16, 7));
 }
 
+// However much work is behind a wait, it holds back nothing of another stream: not even what ends
+// the wait.
+TEST_F(StreamMemoryTest, ADeepStreamThatWaitsHoldsNoOtherBack) {
+  Stream waiting(CU_STREAM_NON_BLOCKING), writing(CU_STREAM_NON_BLOCKING);
+  constexpr size_t kWords = 1024;
+  const Words flag(1), data(kWords);
+  const std::vector<uint32_t> in(kWords, 3);
+  ASSERT_OK(cuMemsetD32_v2(flag.at(), 0, 1));
+  ASSERT_OK(cuStreamWaitValue32_v2(waiting, flag.at(), 1, CU_STREAM_WAIT_VALUE_EQ));
+  for (int i = 0; i < 60; ++i)
+    ASSERT_OK(cuMemcpyHtoDAsync_v2(data.at(), in.data(), kWords * sizeof(uint32_t), waiting));
+  for (uint32_t i = 0; i < 600; ++i) ASSERT_OK(cuMemsetD32Async(data.at(), i, 16, waiting));
+  ASSERT_OK(cuStreamWriteValue32_v2(writing, flag.at(), 1, 0));
+  ASSERT_OK(cuStreamSynchronize(writing));
+  ASSERT_OK(cuStreamSynchronize(waiting));
+  EXPECT_EQ(data.read()[0], 599u);
+  EXPECT_EQ(data.read()[16], 3u);
+}
+
 TEST_F(StreamMemoryTest, ABatchIsCarriedOutInOrder) {
   Stream stream;
   const Words flag(2);

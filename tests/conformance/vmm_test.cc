@@ -1,9 +1,11 @@
 // Virtual memory management: reserved addresses, physical memory, mappings.
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "fixture.h"
 
@@ -99,6 +101,33 @@ TEST_F(VmmTest, MemoryMovesAndIsSeenTwice) {
   EXPECT_OK(cuMemRelease(again));
   EXPECT_OK(cuMemUnmap(address, kStep));
   EXPECT_OK(cuMemAddressFree(address, 4 * kStep));
+}
+
+// A right that is taken away may have to wait for work under way: its caller waits, and nobody else.
+TEST_F(VmmTest, TakingARightHoldsNoOtherThread) {
+  const CUdeviceptr address = reserve(kStep);
+  const CUmemGenericAllocationHandle handle = create(kStep);
+  EXPECT_OK(cuMemMap(address, kStep, 0, handle, 0));
+  EXPECT_OK(cuMemSetAccess(address, kStep, &access_, 1));
+  Stream waiting, writing;
+  const Words flag(1);
+  ASSERT_OK(cuMemsetD32_v2(flag.at(), 0, 1));
+  ASSERT_OK(cuCtxSynchronize());
+  ASSERT_OK(cuStreamWaitValue32_v2(waiting, flag.at(), 1, CU_STREAM_WAIT_VALUE_EQ));
+  std::thread writer([&] {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    (void)::poll(nullptr, 0, 100);  // the other is in its call by then, as a rule
+    EXPECT_OK(cuStreamWriteValue32_v2(writing, flag.at(), 1, 0));
+    EXPECT_OK(cuStreamSynchronize(writing));
+  });
+  CUmemAccessDesc less = access_;
+  less.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  EXPECT_OK(cuMemSetAccess(address, kStep, &less, 1));
+  writer.join();
+  EXPECT_OK(cuStreamSynchronize(waiting));
+  EXPECT_OK(cuMemUnmap(address, kStep));
+  EXPECT_OK(cuMemRelease(handle));
+  EXPECT_OK(cuMemAddressFree(address, kStep));
 }
 
 TEST_F(VmmTest, AccessIsAsked) {

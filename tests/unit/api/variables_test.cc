@@ -11,6 +11,17 @@
 namespace vgpu::cudart {
 namespace {
 
+TEST(VariableBytes, TypesAndPlaces) {
+  EXPECT_EQ(ptx_variable_bytes(".global .f16x2 x[8];"), 32U);
+  EXPECT_EQ(ptx_variable_bytes(".global .bf16x2 x[8];"), 32U);
+  EXPECT_EQ(ptx_variable_bytes(".global .bf16 x[8];"), 16U);
+  EXPECT_EQ(ptx_variable_bytes(".global .u16x2 x[8];"), 32U);
+  EXPECT_EQ(ptx_variable_bytes(".global .f32x2 x[8];"), 64U);
+  EXPECT_EQ(ptx_variable_bytes(".global .b128 x[8];"), 128U);
+  EXPECT_EQ(ptx_variable_bytes(".global .u32 x[0b100];"), 16U);
+  EXPECT_EQ(ptx_variable_bytes(".global .u8 a;.global .align 4096 .u8 b;.global .u8 c;"), 4113U);
+}
+
 TEST(Variables, OfText) {
   EXPECT_EQ(ptx_variable_bytes(""), 0U);
   EXPECT_EQ(ptx_variable_bytes(".visible .global .align 4 .u32 x;"), 4U);
@@ -19,9 +30,9 @@ TEST(Variables, OfText) {
   EXPECT_EQ(ptx_variable_bytes(".global.align 16.b8 x[1024U];"), 1024U);
   EXPECT_EQ(ptx_variable_bytes("/* .global .u64 a; */ .global/**/.u32// [7]\n x[2];"), 8U);
   EXPECT_EQ(ptx_variable_bytes(".global .u16 x[] = {1, 2, 3};"), 6U);
-  EXPECT_EQ(ptx_variable_bytes(".global .u16 x[][2] = {{1, 2}, {3, 4}};.global .u8 z;"), 9U);
+  EXPECT_EQ(ptx_variable_bytes(".global .u16 x[][2] = {{1, 2}, {3, 4}};.global .u8 z;"), 17U);
   EXPECT_EQ(ptx_variable_bytes(".global .u64 p[2] = {generic(x), mask(0xff) y};"), 16U);
-  EXPECT_EQ(ptx_variable_bytes(".global .u32 a, b[3], c = 7;"), 20U);
+  EXPECT_EQ(ptx_variable_bytes(".global .u32 a, b[3], c = 7;"), 36U) << "each at a multiple of 16";
   EXPECT_EQ(ptx_variable_bytes(".file 1 \"a.cu\"\n.global .u32 a;\n.loc 1 2 3\n.const .u32 b;"),
             8U);
 }
@@ -29,7 +40,9 @@ TEST(Variables, OfText) {
 TEST(Variables, WhatTakesNone) {
   EXPECT_EQ(ptx_variable_bytes(".extern .global .b8 x[4096];"), 0U);
   EXPECT_EQ(ptx_variable_bytes(".extern .func f;\n.global .u8 x;"), 1U);
-  EXPECT_EQ(ptx_variable_bytes(".global .attribute(.managed) .align 4 .b8 x[4096];"), 0U);
+  EXPECT_EQ(ptx_variable_bytes(".extern .visible .global .b8 x[4096];"), 4096U);
+  EXPECT_EQ(ptx_variable_bytes(".visible .extern .global .b8 x[4096];"), 0U);
+  EXPECT_EQ(ptx_variable_bytes(".global .attribute(.managed) .align 4 .b8 x[4096];"), 4096U);
   EXPECT_EQ(ptx_variable_bytes(".shared .b8 x[4096];"), 0U);
   EXPECT_EQ(ptx_variable_bytes(".visible .entry k(.param .u64 .ptr .global .align 4 p) {\n"
                                "ld.global.u32 %r1, [%rd1]; st.const.u8 [x], 1; }"),
