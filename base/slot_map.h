@@ -14,31 +14,42 @@ namespace vgpu {
 
 // An id, from the top:
 //
-//   63 62      56 55              28 27            4 3    0
-//  ┌──┬──────────┬──────────────────┬───────────────┬──────┐
-//  │0 │ type tag │    generation    │     index     │ 0000 │
-//  └──┴──────────┴──────────────────┴───────────────┴──────┘
+//   63 62      56 55   52 51              28 27            4 3    0
+//  ┌──┬──────────┬───────┬──────────────────┬───────────────┬──────┐
+//  │0 │ type tag │ owner │    generation    │     index     │ 0000 │
+//  └──┴──────────┴───────┴──────────────────┴───────────────┴──────┘
 //
-// The tag is never 0, so no id is 0, 1, 2 or -1 (values with a meaning of their own as streams).
+// The owner is 0 but in a guest of several servers: there each server's copy of the library mints
+// with its own, so that a handle says whose it is (docs/decisions/0085-several-servers.md). The tag is never 0, so no id is 0, 1, 2 or -1 (values with a meaning of their own as streams).
 // The low bits are 0 as in a pointer: there are programs that keep a flag of their own there.
 struct SlotId {
-  static constexpr int kIndexBits = 24, kGenerationBits = 28, kTagBits = 7, kShift = 4;
+  static constexpr int kIndexBits = 24, kGenerationBits = 24, kOwnerBits = 4, kTagBits = 7,
+                       kShift = 4;
   static constexpr uint64_t kIndexMax = (uint64_t{1} << kIndexBits) - 1;
   static constexpr uint64_t kGenerationMax = (uint64_t{1} << kGenerationBits) - 1;
   static constexpr uint64_t kTagMax = (uint64_t{1} << kTagBits) - 1;
 
   static constexpr uint64_t make(uint64_t tag, uint64_t generation, uint64_t index) {
-    return (tag << (kShift + kIndexBits + kGenerationBits)) |
+    return (tag << (kShift + kIndexBits + kGenerationBits + kOwnerBits)) |
            (generation << (kShift + kIndexBits)) | (index << kShift);
   }
   static constexpr uint64_t tag(uint64_t id) {
-    return id >> (kShift + kIndexBits + kGenerationBits);  // with bit 63: never a valid tag then
+    return id >> (kShift + kIndexBits + kGenerationBits + kOwnerBits);  // with bit 63: never a valid tag then
+  }
+  static constexpr uint64_t owner(uint64_t id) {
+    return (id >> (kShift + kIndexBits + kGenerationBits)) & ((uint64_t{1} << kOwnerBits) - 1);
+  }
+  static constexpr uint64_t of_owner(uint64_t owner) {
+    return owner << (kShift + kIndexBits + kGenerationBits);
   }
   static constexpr uint64_t generation(uint64_t id) {
     return (id >> (kShift + kIndexBits)) & kGenerationMax;
   }
   static constexpr uint64_t index(uint64_t id) { return (id >> kShift) & kIndexMax; }
 };
+
+// SlotId::of_owner of this library; written once, before anything is minted.
+inline uint64_t g_minting_owner = 0;
 
 // What becomes of an object whose id is removed.
 enum class Removed : uint8_t {
@@ -95,7 +106,7 @@ class SlotMap {
     } else {
       new (taken.storage) T(std::forward<Args>(args)...);
     }
-    const uint64_t id = SlotId::make(kTag, taken.generation, index);
+    const uint64_t id = SlotId::make(kTag, taken.generation, index) | g_minting_owner;
     // Release: pairs with the acquire in find, so that a finder sees the T built above.
     taken.id.store(id, std::memory_order_release);
     ++size_;

@@ -5,7 +5,7 @@ file(GLOB VGPU_SPEC_FILES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/api/spec/*.toml
 set(VGPU_GENERATED_FILES "")
 foreach(name op.h wire.h commands.fbs driver_functions.h driver_table.h driver_recorder.h shim_entry.inc softgpu_entry.inc
         shim_symbols.inc softgpu_symbols.inc exports.map signature_check.cc shim_generated.inc server_dispatch.inc
-        server_handlers.h trace_print.inc symbol_names.inc wire_check.inc op_shapes.inc)
+        server_handlers.h router_dispatch.inc server_table.h trace_print.inc symbol_names.inc wire_check.inc op_shapes.inc)
   list(APPEND VGPU_GENERATED_FILES "${VGPU_GENERATED_DIR}/${name}")
 endforeach()
 add_custom_command(

@@ -47,6 +47,8 @@ class ContextTable {
     const auto index = static_cast<size_t>(device);
     return device >= 0 && index < primaries_.size() ? primaries_[index] : nullptr;
   }
+  // One that is active, of whichever device; nullptr when none is.
+  Context* any_active();
   // A destroyed context gives its slot back.
   void release_slot(Context* context);
   // A fresh id for cuCtxGetId, cuStreamGetId.

@@ -72,6 +72,15 @@ Context* ContextTable::add_created(CUdevice device, uint32_t flags) {
   return context;
 }
 
+Context* ContextTable::any_active() {
+  std::unique_lock lock(mutex_);
+  Context* found = nullptr;
+  contexts_.for_each([&](uint64_t, Context& context) {
+    if (found == nullptr && context.active.load(std::memory_order_acquire)) found = &context;
+  });
+  return found;
+}
+
 void ContextTable::release_slot(Context* context) {
   std::unique_lock lock(mutex_);
   slots_taken_ &= ~(uint64_t{1} << context->slot);

@@ -12,6 +12,7 @@
 #include "protocol/session/handshake.h"
 #include "protocol/transport/connect.h"
 #include "shim/process.h"
+#include "shim/server_library.h"
 
 namespace vgpu::shim {
 namespace {
@@ -32,7 +33,7 @@ int ask_once(const protocol::Address& address) {
 }
 
 int ask_server() {
-  const Result<protocol::Address> address = protocol::default_address();
+  const Result<protocol::Address> address = server_address();
   if (!address.ok() || address->kind != protocol::Address::Kind::kUnix) return -1;
   int version = 0;
   for (int i = 0; i < kAsksMax && version == 0; ++i) {

@@ -13,6 +13,7 @@
 #include "shim/device.h"
 #include "shim/driver_version.h"
 #include "shim/process.h"
+#include "shim/server_library.h"
 #include "shim/symbol_table.h"
 
 namespace vgpu::driver {
@@ -109,6 +110,10 @@ CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuin
 
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   cudart::set_host(&kHost);
+  if (const void* ours = shim::server_library_table(id); ours != nullptr && table != nullptr) {
+    *table = ours;
+    return CUDA_SUCCESS;
+  }
   return cudart::get_export_table(table, id);
 }
 

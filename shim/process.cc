@@ -21,6 +21,7 @@
 #include "protocol/transport/connect.h"
 #include "protocol/transport/net_plugin.h"
 #include "shim/memory/address_claim.h"
+#include "shim/server_library.h"
 #include "shim/stream_table.h"
 
 namespace vgpu::shim {
@@ -106,6 +107,7 @@ void ask_for_share(protocol::Hello* hello) {
 
 // Which devices: the server picks them, so that it grants memory of no others.
 void ask_for_devices(protocol::Hello* hello) {
+  if (is_one_of_several()) return;  // the router picks among all servers'
   if (const auto devices = env_text("VGPU_DEVICES"); devices && *devices != "all")
     hello->devices = *devices;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
@@ -181,7 +183,7 @@ bool hides_all(const protocol::Attachment& attachment, const protocol::Hello& he
 // Only then is anything loaded that a local guest has no need of.
 protocol::Attachment attach_over_network(const protocol::Address& address,
                                          const protocol::Hello& hello) {
-  const auto plugin = protocol::load_net_plugin(protocol::net_plugin_path());
+  const auto plugin = protocol::load_net_plugin(network_plugin());
   if (plugin.ok()) return protocol::attach_by_plugin(**plugin, address, hello, kAttachTimeoutMs);
   protocol::Attachment attachment;
   attachment.status = plugin.status();
@@ -190,7 +192,7 @@ protocol::Attachment attach_over_network(const protocol::Address& address,
 }
 
 CUresult attach() {
-  Result<protocol::Address> address = protocol::default_address();
+  Result<protocol::Address> address = server_address();
   if (!address.ok()) {
     say(address.status().text());
     return CUDA_ERROR_NO_DEVICE;

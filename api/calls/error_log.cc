@@ -147,6 +147,11 @@ void LogCallbacks::tell(CUlogLevel level, std::string_view message) {
 
 // --- the process
 
+namespace {
+// Relaxed: written once, before there is anything to note.
+std::atomic<bool> g_left_to_others{false};
+}  // namespace
+
 ErrorLogs& ErrorLogs::instance() {
   struct Owned {
     const pid_t process = ::getpid();
@@ -162,7 +167,10 @@ ErrorLogs& ErrorLogs::instance() {
   return found->logs;
 }
 
+void leave_failures_to_others() { g_left_to_others.store(true, std::memory_order_relaxed); }
+
 void note_failure(CUresult result, const char* function) {
+  if (g_left_to_others.load(std::memory_order_relaxed)) return;
   const int saved_errno = errno;
   char line[ErrorLog::kLineBytesMax];
   const int head = write_head(line, sizeof(line));

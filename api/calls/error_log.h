@@ -77,6 +77,9 @@ struct ErrorLogs {
 // CUDA_LOG_FILE (stdout, stderr or a path) says. Keeps errno.
 void note_failure(CUresult result, const char* function);
 
+// From now on note_failure does nothing: whoever calls this library notes its failures.
+void leave_failures_to_others();
+
 // The result of an exported function on its way out.
 inline CUresult noted(CUresult result, const char* function) {
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) [[unlikely]]

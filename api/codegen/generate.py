@@ -8,6 +8,7 @@ from pathlib import Path
 import emit_calls
 import emit_docs
 import emit_entry
+import emit_router
 import emit_wire
 import model
 
@@ -34,6 +35,8 @@ def outputs(spec):
         "signature_check.cc": emit_entry.emit_signature_check(spec),
         "shim_generated.inc": emit_calls.emit_shim(spec),
         "server_dispatch.inc": emit_calls.emit_server(spec),
+        "router_dispatch.inc": emit_router.emit_dispatch(spec),
+        "server_table.h": emit_router.emit_table(spec),
         "server_handlers.h": emit_calls.emit_handlers(spec),
         "trace_print.inc": emit_calls.emit_trace(spec),
     }

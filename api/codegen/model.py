@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WIRE_BYTES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i32": 4, "f32": 4}
-FUNCTION_KEYS = {"id", "c", "shim", "softgpu", "why", "also", "per_thread", "reply", "cost", "arg"}
+FUNCTION_KEYS = {
+    "id", "c", "shim", "softgpu", "why", "also", "per_thread", "reply", "cost", "arg", "router",
+}
 COMMAND_KEYS = {"id", "fields", "result", "reply", "cost", "blob"}
-FAMILY_KEYS = {"family", "later", "refused"}
+FAMILY_KEYS = {"family", "later", "refused", "router"}
 SHIM_KINDS = {"generated", "custom", "local", "later"}
+ROUTER_RULES = {"", "custom", "refused", "first", "shared", "current", "address"}
 COSTS = {"free", "copy", "launch", "sync"}
 
 
@@ -52,6 +55,7 @@ class Function:
     cost: str = "free"
     id: int = 0
     args: list = field(default_factory=list)
+    router: str = ""  # where the router sends it; empty: its arguments say
 
     def symbols(self):
         return [self.name, *self.also]
@@ -153,7 +157,15 @@ def check_generated(function, scalar, handle):
         raise SpecError(f'{function.name}: reply = "none" with an argument that comes back')
 
 
-def parse_function(name, entry, family, spec):
+def check_router(function):
+    rule, _, what = function.router.partition(" ")
+    if rule not in ROUTER_RULES or (rule == "address") != bool(what):
+        raise SpecError(f'{function.name}: router = "{function.router}"')
+    if what and what not in [a.name for a in function.args]:
+        raise SpecError(f"{function.name}: router names no argument: {what}")
+
+
+def parse_function(name, entry, family, spec, default_router=""):
     check_keys(entry, FUNCTION_KEYS, name)
     if "c" not in entry:
         raise SpecError(f"{name}: no C signature")
@@ -178,6 +190,8 @@ def parse_function(name, entry, family, spec):
         entry.get("id", 0),
         parse_args(entry["c"]),
     )
+    function.router = entry.get("router", default_router)
+    check_router(function)
     annotate(function, entry.get("arg", {}))
     if shim == "generated":
         check_generated(function, spec.scalar, spec.handle)
@@ -245,7 +259,7 @@ def load_family(path, spec):
         if "fields" in entry or family == "channel":
             spec.commands.append(parse_command(name, entry))
         else:
-            function = parse_function(name, entry, family, spec)
+            function = parse_function(name, entry, family, spec, data.get("router", ""))
             spec.functions.append(function)
             if function.shim == "generated":
                 spec.commands.append(command_of(function, spec))
