@@ -20,8 +20,9 @@ namespace vgpu {
 //  └──┴──────────┴───────┴──────────────────┴───────────────┴──────┘
 //
 // The owner is 0 but in a guest of several servers: there each server's copy of the library mints
-// with its own, so that a handle says whose it is (docs/decisions/0085-several-servers.md). The tag is never 0, so no id is 0, 1, 2 or -1 (values with a meaning of their own as streams).
-// The low bits are 0 as in a pointer: there are programs that keep a flag of their own there.
+// with its own, so that a handle says whose it is (docs/decisions/0085-several-servers.md). The tag
+// is never 0, so no id is 0, 1, 2 or -1 (values with a meaning of their own as streams). The low
+// bits are 0 as in a pointer: there are programs that keep a flag of their own there.
 struct SlotId {
   static constexpr int kIndexBits = 24, kGenerationBits = 24, kOwnerBits = 4, kTagBits = 7,
                        kShift = 4;
@@ -34,7 +35,8 @@ struct SlotId {
            (generation << (kShift + kIndexBits)) | (index << kShift);
   }
   static constexpr uint64_t tag(uint64_t id) {
-    return id >> (kShift + kIndexBits + kGenerationBits + kOwnerBits);  // with bit 63: never a valid tag then
+    return id >> (kShift + kIndexBits + kGenerationBits +
+                  kOwnerBits);  // with bit 63: never a valid tag then
   }
   static constexpr uint64_t owner(uint64_t id) {
     return (id >> (kShift + kIndexBits + kGenerationBits)) & ((uint64_t{1} << kOwnerBits) - 1);

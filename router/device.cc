@@ -115,8 +115,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   const Pair pair = both(device, peer);
   if (pair.result() != CUDA_SUCCESS) return pair.result();
   if (pair.together())
-    return pair.first->cuDeviceCanAccessPeer(can, pair.first.local(device),
-                                             pair.first.local(peer));
+    return pair.first->cuDeviceCanAccessPeer(can, pair.first.local(device), pair.first.local(peer));
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *can = 0;
   return CUDA_SUCCESS;

@@ -47,8 +47,7 @@ class Lane {
     context_ = server_->library->some_context(end.context);
     result_ = context_ == nullptr ? CUDA_ERROR_INVALID_CONTEXT
                                   : server_->driver.cuCtxSetCurrent(context_);
-    if (result_ == CUDA_SUCCESS)
-      result_ = router::transfers().borrow(*server_, context_, &stream_);
+    if (result_ == CUDA_SUCCESS) result_ = router::transfers().borrow(*server_, context_, &stream_);
   }
   ~Lane() {
     if (stream_ != nullptr) router::transfers().give_back(*server_, context_, stream_);
@@ -197,9 +196,8 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (!attached()) return CUDA_ERROR_NOT_INITIALIZED;
-  return copy_async(end_at(to), end_at(from), bytes, stream, [&](const Place& at) {
-    return at->cuMemcpyAsync(to, from, bytes, stream);
-  });
+  return copy_async(end_at(to), end_at(from), bytes, stream,
+                    [&](const Place& at) { return at->cuMemcpyAsync(to, from, bytes, stream); });
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {

@@ -22,8 +22,7 @@ constexpr const char* kBoxes = "a copy of a box, or a batch of copies";
 // What an end needs: a server, or none for host memory.
 Server* server_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array) {
   if (type == CU_MEMORYTYPE_ARRAY) return router::owner_of(array);
-  const uint64_t address =
-      type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
+  const uint64_t address = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
   const router::Memory memory = memory_at(address);
   return memory.on_device() ? memory.server : nullptr;
 }

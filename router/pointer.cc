@@ -30,7 +30,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   const router::Place at = router::by_address(address);
   if (at.result != CUDA_SUCCESS) return at.result;
   const CUresult result = at->cuPointerGetAttributes(count, attributes, data, address);
-  for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) as_ours(at, attributes[i], data[i]);
+  for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i)
+    as_ours(at, attributes[i], data[i]);
   return result;
 }
 

@@ -22,7 +22,7 @@ std::atomic<Servers*> Servers::attached_{nullptr};
 namespace {
 
 SpinMutex g_mutex;
-bool g_load_tried = false;      // under g_mutex, as the rest
+bool g_load_tried = false;  // under g_mutex, as the rest
 Servers* g_loaded = nullptr;
 bool g_attach_tried = false;
 CUresult g_refusal = CUDA_SUCCESS;

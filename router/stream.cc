@@ -95,7 +95,8 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 // Every server's copy has the thread's mode.
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   const Place at = router::by_current();
-  if (at.result != CUDA_SUCCESS || mode == nullptr) return at->cuThreadExchangeStreamCaptureMode(mode);
+  if (at.result != CUDA_SUCCESS || mode == nullptr)
+    return at->cuThreadExchangeStreamCaptureMode(mode);
   const CUstreamCaptureMode wanted = *mode;
   const CUresult result = at->cuThreadExchangeStreamCaptureMode(mode);
   if (result != CUDA_SUCCESS) return result;

@@ -20,8 +20,7 @@ struct Thread {
 };
 
 // The server of the current context; null: there is none. Initial-exec: one load on the hot path.
-inline thread_local Server* t_current
-    __attribute__((tls_model("initial-exec"))) = nullptr;
+inline thread_local Server* t_current __attribute__((tls_model("initial-exec"))) = nullptr;
 
 // The calling thread's; nullptr only when memory is exhausted.
 Thread* thread();

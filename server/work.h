@@ -54,7 +54,8 @@ class StreamCall final : public StreamCommand {
 };
 
 // Programs rely on it that a fill, or a copy that is not to the host, which needs no more than an
-// idle engine, is past when another stream's work comes after it, and the guest's call has returned.
+// idle engine, is past when another stream's work comes after it, and the guest's call has
+// returned.
 inline bool is_prompt(const WorkOptions& options) {
   const DeviceWork& work = options.work;
   const bool moves = work.cost_ns != 0 && work.cost_ns != kUnknownCost &&

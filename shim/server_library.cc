@@ -91,8 +91,7 @@ KnownMemory knows(CUdeviceptr address, CUcontext* context) {
   return kind;
 }
 
-constexpr ServerLibrary kTable = {configure,    is_lost,         ranges,
-                                  some_context, primary_context, knows};
+constexpr ServerLibrary kTable = {configure, is_lost, ranges, some_context, primary_context, knows};
 
 }  // namespace
 

@@ -103,7 +103,8 @@ TEST_F(VmmTest, MemoryMovesAndIsSeenTwice) {
   EXPECT_OK(cuMemAddressFree(address, 4 * kStep));
 }
 
-// A right that is taken away may have to wait for work under way: its caller waits, and nobody else.
+// A right that is taken away may have to wait for work under way: its caller waits, and nobody
+// else.
 TEST_F(VmmTest, TakingARightHoldsNoOtherThread) {
   const CUdeviceptr address = reserve(kStep);
   const CUmemGenericAllocationHandle handle = create(kStep);

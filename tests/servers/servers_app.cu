@@ -4,13 +4,13 @@
 #include <cstdio>
 #include <vector>
 
-#define CHECKED(call)                                                              \
-  do {                                                                             \
-    const cudaError_t error_ = (call);                                             \
-    if (error_ != cudaSuccess) {                                                   \
-      std::printf("%s: %s\n", #call, cudaGetErrorName(error_));                    \
-      return 1;                                                                    \
-    }                                                                              \
+#define CHECKED(call)                                           \
+  do {                                                          \
+    const cudaError_t error_ = (call);                          \
+    if (error_ != cudaSuccess) {                                \
+      std::printf("%s: %s\n", #call, cudaGetErrorName(error_)); \
+      return 1;                                                 \
+    }                                                           \
   } while (false)
 
 __global__ void fill(int* data, int n, int value) {
