@@ -1,41 +1,17 @@
-// The table of green contexts and of their streams.
+// Green contexts as they come and go, and their streams.
 // SPDX-License-Identifier: Apache-2.0
 #include "api/green/contexts.h"
 
 #include <algorithm>
-#include <deque>
-#include <unordered_map>
 #include <utility>
 
 #include "api/green/backend.h"
+#include "api/green/table.h"
 #include "base/log.h"
-#include "base/slot_map.h"
 #include "driver_functions.h"
 
 namespace vgpu::green {
 namespace {
-
-// Tags that no other handle has (softgpu/api/handles.h, shim/objects.h).
-constexpr uint64_t kGreenTag = 100, kViewTag = 101;
-
-struct Table {
-  std::mutex mutex;
-  std::deque<Green> all;
-  std::unordered_map<CUstream, Green*> owners;
-};
-
-// Never destroyed: calls arrive after static destructors.
-Table& table() {
-  static Table* const made = new Table();
-  return *made;
-}
-
-Green* find_at(uint64_t id, uint64_t tag) {
-  if (SlotId::tag(id) != tag || id != SlotId::make(tag, 1, SlotId::index(id))) return nullptr;
-  std::lock_guard lock(table().mutex);
-  const uint64_t index = SlotId::index(id);
-  return index < table().all.size() ? &table().all[index] : nullptr;
-}
 
 bool is_special(CUstream stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
@@ -67,36 +43,7 @@ void close_streams(Green* green) {
   if (between != nullptr) (void)driver::cuEventDestroy_v2(between);
 }
 
-Green* make_entry(CUdevice device, CUcontext primary) {
-  static std::atomic<uint64_t> next_id{uint64_t{1} << 40};  // apart from those of contexts
-  std::lock_guard lock(table().mutex);
-  const uint64_t index = table().all.size();
-  if (index > SlotId::kIndexMax) return nullptr;
-  Green& green = table().all.emplace_back();
-  green.handle = reinterpret_cast<CUgreenCtx>(SlotId::make(kGreenTag, 1, index));
-  green.view = reinterpret_cast<CUcontext>(SlotId::make(kViewTag, 1, index));
-  green.primary = primary;
-  green.device = device;
-  green.unique_id = next_id.fetch_add(1, std::memory_order_relaxed);
-  return &green;
-}
-
 }  // namespace
-
-Green* find(CUgreenCtx handle) { return find_at(reinterpret_cast<uint64_t>(handle), kGreenTag); }
-
-Green* find_view(CUcontext handle) {
-  if (!any.load(std::memory_order_relaxed)) [[likely]]
-    return nullptr;
-  return find_at(reinterpret_cast<uint64_t>(handle), kViewTag);
-}
-
-CUcontext base_of(CUcontext handle) {
-  const Green* green = find_view(handle);
-  if (green == nullptr) [[likely]]
-    return handle;
-  return green->alive.load(std::memory_order_acquire) ? green->primary : nullptr;
-}
 
 Green* owner_of(CUstream stream) {
   if (!any.load(std::memory_order_relaxed) || is_special(stream)) [[likely]]
