@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace vgpu::server {
+namespace {
+
+constexpr int64_t kAnyRoom = int64_t{1} << 62;
+
+}  // namespace
 
 void Session::free_idle_lanes() {
   std::erase_if(busy_lanes_, [this](Lane* lane) {
@@ -44,6 +49,21 @@ Session::Way Session::route(Stream* stream, const WorkOptions& options,
   return after->empty() && !in_lane && !options.may_block ? Way::kNow : Way::kSoon;
 }
 
+// Whether the driver has work that `stream` must wait for: only of that nobody knows when it ends.
+bool Session::has_work(const Stream& stream) {
+  if (!stream.context->orphans.empty()) return true;
+  const auto runs = [this](const Stream& each) {
+    return driver().cuStreamQuery(each.handle) != CUDA_SUCCESS;
+  };
+  if (runs(stream)) return true;
+  return std::any_of(stream.context->dirty.begin(), stream.context->dirty.end(),
+                     [&](const Stream* each) {
+                       const bool ordered = stream.blocking && each->blocking &&
+                                            (stream.legacy || each->legacy);
+                       return ordered && each != &stream && !waits_in_lane(*each) && runs(*each);
+                     });
+}
+
 LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
                          const WorkOptions& options, std::vector<LanePoint> after) {
   if (stream->lane == nullptr) {
@@ -56,7 +76,7 @@ LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
     stream->lane = lane;
   }
   Lane* lane = stream->lane;
-  if (lane->idle()) lane->room = stream->flow.room();
+  if (lane->idle()) lane->room = has_work(*stream) ? stream->flow.room() : kAnyRoom;
   lane->room -= options.weight;
   if (!lane->listed) {
     lane->listed = true;

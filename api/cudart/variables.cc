@@ -99,6 +99,7 @@ uint64_t number(std::string_view word) {
 
 // Of .u32, .f16x2 and the like; 0: it is no type.
 uint64_t type_bytes(std::string_view word) {
+  if (word.empty()) return 0;
   word.remove_prefix(1);
   uint64_t lanes = 1;
   if (word.ends_with("x2") || word.ends_with("x4")) {
@@ -159,8 +160,10 @@ uint64_t declaration(Words* words, uint64_t total) {
   for (words->next(); words->now().starts_with('.'); words->next()) {
     const std::string_view word = words->now();
     if (word == ".align") {
-      words->next();
-      align = std::max<uint64_t>(number(words->now()), 1);
+      words->next();  // ".align 16.b8" is written, too
+      const size_t end = std::min(words->now().find('.'), words->now().size());
+      align = std::max<uint64_t>(number(words->now().substr(0, end)), 1);
+      if (const uint64_t bytes = type_bytes(words->now().substr(end)); bytes != 0) unit = bytes;
     } else if (word == ".v2" || word == ".v4") {
       lanes = word == ".v2" ? 2 : 4;
     } else if (word == ".attribute") {

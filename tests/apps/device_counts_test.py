@@ -12,7 +12,7 @@ import tempfile
 import run_app
 
 DEVICES = 3
-TRIPS_EACH = 2  # it is opened, and a result is read
+TRIPS_EACH = 3  # attributes, its context, and the first use of a kernel there
 
 
 def run(build, server, app, devices, visible=None):

