@@ -66,10 +66,11 @@ CUresult maybe_ended(const Place& at, CUdevice device, bool was_active, CUresult
   return result;
 }
 
+// A primary one that is not retained does, and one whose server is lost: its calls say so.
 bool exists(CUcontext handle) {
   unsigned version = 0;
-  const CUresult r = owner_of(handle)->driver.cuCtxGetApiVersion(handle, &version);
-  return r == CUDA_SUCCESS || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;  // primary, not retained
+  return owner_of(handle)->driver.cuCtxGetApiVersion(handle, &version) !=
+         CUDA_ERROR_INVALID_CONTEXT;
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ CUresult check_end(const End& end, size_t bytes) {
   if (end.server == nullptr) return CUDA_SUCCESS;
   CUdeviceptr base = 0;
   size_t size = 0;
-  router::visit(end.server, end.context);
+  if (!router::visit(end.server, end.context)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult r = end.server->driver.cuMemGetAddressRange_v2(&base, &size, end.address);
   if (r != CUDA_SUCCESS || bytes > size - (end.address - base)) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
@@ -116,7 +116,6 @@ CUresult submit(const End& to, const End& from, size_t bytes, CUstream stream) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (CUresult r = check_end(to, bytes); r != CUDA_SUCCESS) return r;
   if (CUresult r = check_end(from, bytes); r != CUDA_SUCCESS) return r;
-  router::visit(at.server);
   std::shared_ptr<std::vector<std::byte>> held;
   const bool pageable = from.server == nullptr && memory_at(from.address).server == nullptr;
   if (pageable) {  // the program may write to it again when this returns
@@ -139,11 +138,24 @@ CUresult between(const End& to, const End& from, size_t bytes) {
   for (const End* end : {&from, &to}) {
     if (CUresult r = check_end(*end, bytes); r != CUDA_SUCCESS) return r;
     if (end->server == router::t_current || per_thread_default) continue;
-    router::visit(end->server, end->context);
+    (void)router::visit(end->server, end->context);
     if (CUresult r = end->server->driver.cuStreamSynchronize(nullptr); r != CUDA_SUCCESS) return r;
   }
   const CUresult result = submit(to, from, bytes, nullptr);
   return result != CUDA_SUCCESS ? result : driver::cuStreamSynchronize(default_stream());
+}
+
+// A copy of pageable memory takes a place in the staging memory of its server and keeps it until
+// its stream is there. The thread that the stream may be waiting for needs places, too: so while it
+// has anything to do, this thread waits before it takes one.
+CUresult catch_up(const Place& at, CUstream stream, const End& host_end) {
+  if (host_end.server != nullptr || !router::transfers().busy()) [[likely]]
+    return CUDA_SUCCESS;
+  if (memory_at(host_end.address).server == at.server) return CUDA_SUCCESS;  // copied in place
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult r = at->cuStreamIsCapturing(stream, &status);
+  if (r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) return r;
+  return at->cuStreamSynchronize(stream);
 }
 
 // The server that a copy between these can be left to; null: none can.
@@ -160,9 +172,13 @@ CUresult copy(const End& to, const End& from, size_t bytes, const Plain& plain) 
   if (here.result != CUDA_SUCCESS) return here.result;
   Server* server = only_server(to, from, here.server);
   if (server == nullptr) return between(to, from, bytes);
-  if (server != here.server)
-    router::visit(server, to.server != nullptr ? to.context : from.context);
-  return plain(Place{CUDA_SUCCESS, server});
+  if (!router::visit(server, to.server != nullptr ? to.context : from.context) &&
+      router::t_current != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;  // memory of a context that has ended, and no other is there
+  const Place at{CUDA_SUCCESS, server};
+  const End& other = to.server != nullptr ? from : to;
+  if (CUresult r = catch_up(at, default_stream(), other); r != CUDA_SUCCESS) return r;
+  return plain(at);
 }
 
 template <typename Plain>
@@ -170,7 +186,10 @@ CUresult copy_async(const End& to, const End& from, size_t bytes, CUstream strea
                     const Plain& plain) {
   const Place at = by_stream(stream);
   if (at.result != CUDA_SUCCESS) return at.result;
-  if (only_server(to, from, at.server) == at.server) return plain(at);
+  if (only_server(to, from, at.server) == at.server) {
+    const CUresult r = catch_up(at, stream, to.server != nullptr ? from : to);
+    return r != CUDA_SUCCESS ? r : plain(at);
+  }
   return submit(to, from, bytes, stream);
 }
 
@@ -204,6 +223,20 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   if (!attached()) return CUDA_ERROR_NOT_INITIALIZED;
   return copy_async(end_at(to), end_at(from), bytes, stream, [&](const Place& at) {
     return at->cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+  });
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+  if (!attached()) return CUDA_ERROR_NOT_INITIALIZED;
+  return copy(end_at(to), host(from), bytes, [&](const Place& at) {
+    return (per_thread_default ? at->cuMemcpyHtoD_v2_ptds : at->cuMemcpyHtoD_v2)(to, from, bytes);
+  });
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  if (!attached()) return CUDA_ERROR_NOT_INITIALIZED;
+  return copy(host(to), end_at(from), bytes, [&](const Place& at) {
+    return (per_thread_default ? at->cuMemcpyDtoH_v2_ptds : at->cuMemcpyDtoH_v2)(to, from, bytes);
   });
 }
 

@@ -36,7 +36,7 @@ Place by_address(CUdeviceptr address) {
     return {CUDA_SUCCESS, t_current};
   const Memory memory = memory_at(address);
   if (memory.server == nullptr || memory.server == t_current) return by_current();
-  visit(memory.server, memory.context);
+  if (!visit(memory.server, memory.context) && t_current != nullptr) return by_current();
   return {CUDA_SUCCESS, memory.server};
 }
 

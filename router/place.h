@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <type_traits>
+
 #include "base/slot_map.h"
 #include "router/libraries.h"
 #include "router/thread.h"
@@ -64,19 +66,35 @@ inline Place by_current() {
 // Of `server`, which need not be that of the current context.
 inline Place there(Server* server) {
   if (server != t_current) [[unlikely]]
-    visit(server);
+    (void)visit(server);
   return {CUDA_SUCCESS, server};
+}
+
+// What belongs to a context is not alive where none is: the current context's server refuses it.
+template <typename Handle>
+inline constexpr bool kIsOfContext =
+    std::is_same_v<Handle, CUstream> || std::is_same_v<Handle, CUevent> ||
+    std::is_same_v<Handle, CUmodule> || std::is_same_v<Handle, CUarray> ||
+    std::is_same_v<Handle, CUmipmappedArray> || std::is_same_v<Handle, CUfunction>;
+
+template <typename Handle>
+Place of_owner(Handle handle) {
+  if (handle == nullptr) return by_current();
+  if (Servers::attached() == nullptr) return {CUDA_ERROR_NOT_INITIALIZED};
+  Server* server = owner_of(handle);
+  if (server == t_current) [[likely]]
+    return {CUDA_SUCCESS, server};
+  const bool any = visit(server);
+  return {CUDA_SUCCESS, any || !kIsOfContext<Handle> || t_current == nullptr ? server : t_current};
 }
 
 template <typename Handle>
 Place by_handle(Handle handle) {
-  if (handle == nullptr) return by_current();
-  if (Servers::attached() == nullptr) return {CUDA_ERROR_NOT_INITIALIZED};
-  return there(owner_of(handle));
+  return of_owner(handle);
 }
 // A kernel of a library runs where it is asked to.
 inline Place by_handle(CUfunction function) {
-  return is_shared(function) ? by_current() : by_handle(reinterpret_cast<void*>(function));
+  return is_shared(function) ? by_current() : of_owner(function);
 }
 
 // The default streams are the current context's.

@@ -85,11 +85,12 @@ void drop_current(CUcontext context) {
   if (current_context() == context) (void)pop_current();
 }
 
-void visit(Server* server, CUcontext preferred) {
+bool visit(Server* server, CUcontext preferred) {
   Thread* state = t_current != nullptr ? thread() : nullptr;
-  if (state == nullptr || (server == t_current && preferred == nullptr)) return;
+  if (state == nullptr || server == t_current) return state != nullptr;
   const CUcontext bound = state->bound[server->number];
   bind(state, server, server->library->some_context(preferred != nullptr ? preferred : bound));
+  return state->bound[server->number] != nullptr;
 }
 
 void settle(Server* server, bool pushed) {

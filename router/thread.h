@@ -32,8 +32,9 @@ CUcontext pop_current();  // nullptr: the stack is empty
 void drop_current(CUcontext context);
 
 // Before a call to `server`, which is not that of the current context: gives it a context of its
-// own to work in, `preferred` where that is alive. Nothing when nothing is current here.
-void visit(Server* server, CUcontext preferred = nullptr);
+// own to work in, `preferred` where that is alive. Nothing when nothing is current here. Whether
+// there is one.
+bool visit(Server* server, CUcontext preferred = nullptr);
 // The copy has pushed `context` itself, or dropped one: makes its stack one of one again.
 void settle(Server* server, bool pushed);
 

@@ -109,6 +109,7 @@ CUresult Transfers::line_of(Server& server, CUstream stream, std::shared_ptr<Lin
 uint64_t Transfers::open(Job job) {
   std::lock_guard lock(mutex_);
   const uint64_t id = next_job_++;
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
   pending_.emplace(id, std::move(job));
   return id;
 }

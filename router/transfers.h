@@ -43,6 +43,8 @@ class Transfers {
   // `stream` of `server` waits for what `event` of `other` stands for now. Both have a context
   // current.
   CUresult wait_for(Server& server, CUstream stream, Server& other, CUevent event);
+  // Whether the thread has, or will have, anything to do.
+  bool busy() const { return outstanding_.load(std::memory_order_relaxed) != 0; }
   // `result` of a call that has waited for work of the context, or what has failed before it.
   CUresult told(const Server& server, CUcontext context, CUresult result);
   CUresult told(Server& server, CUstream stream, CUresult result);
@@ -106,6 +108,7 @@ class Transfers {
   std::map<ContextKey, CUresult> failures_;
   // Relaxed: hints that there is something in the tables.
   std::atomic<bool> any_lines_{false}, any_failures_{false};
+  std::atomic<uint32_t> outstanding_{0};  // jobs
 };
 
 Transfers& transfers();

@@ -53,6 +53,7 @@ void Transfers::run() {
     if (job.helper != nullptr) give_back(*job.at, job.at_context, job.helper);
     const CUresult result = job.work ? job.work() : CUDA_SUCCESS;
     finish(job, result);
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
     lock.lock();
   }
 }

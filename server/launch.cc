@@ -126,7 +126,8 @@ bool handle_KernelUse(Session& session, const wire::KernelUseArgs& args, const R
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   const std::shared_ptr<Module> module = session.modules().find(args.module);
   if (context == nullptr || module == nullptr ||
-      session.modules().find_ready(args.module) != module.get() || module->library == nullptr || args.index >= module->kernels.size())
+      session.modules().find_ready(args.module) != module.get() || module->library == nullptr ||
+      args.index >= module->kernels.size())
     return session.malformed(record, "unknown kernel");
   if (!charge_variables(&session.memory(), module.get(), context))
     return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);

@@ -56,12 +56,11 @@ bool Session::has_work(const Stream& stream) {
     return driver().cuStreamQuery(each.handle) != CUDA_SUCCESS;
   };
   if (runs(stream)) return true;
-  return std::any_of(stream.context->dirty.begin(), stream.context->dirty.end(),
-                     [&](const Stream* each) {
-                       const bool ordered = stream.blocking && each->blocking &&
-                                            (stream.legacy || each->legacy);
-                       return ordered && each != &stream && !waits_in_lane(*each) && runs(*each);
-                     });
+  return std::any_of(
+      stream.context->dirty.begin(), stream.context->dirty.end(), [&](const Stream* each) {
+        const bool ordered = stream.blocking && each->blocking && (stream.legacy || each->legacy);
+        return ordered && each != &stream && !waits_in_lane(*each) && runs(*each);
+      });
 }
 
 LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,

@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE))
 import emit_calls  # noqa: E402
 import emit_docs  # noqa: E402
 import emit_entry  # noqa: E402
+import emit_router  # noqa: E402
 import emit_wire  # noqa: E402
 import model  # noqa: E402
 
@@ -53,6 +54,19 @@ class Refusals(unittest.TestCase):
 
     def test_no_reply_with_an_output(self):
         self.refuses('[cuFoo]\nid = 1\nc = "int *out"\nreply = "none"\n', "comes back")
+
+    def test_router_rule_that_does_not_exist(self):
+        self.refuses(GOOD + 'router = "somewhere"\n', 'router = "somewhere"')
+
+    def test_router_address_without_an_argument(self):
+        self.refuses(GOOD + 'router = "address"\n', 'router = "address"')
+        self.refuses(GOOD + 'router = "address nobody"\n', "names no argument")
+
+    def test_router_goes_by_the_stream(self):
+        text = emit_router.emit_dispatch(load(GOOD))
+        self.assertIn("::vgpu::router::by_stream(hStream)", text)
+        text = emit_router.emit_dispatch(load(GOOD + 'router = "refused"\n'))
+        self.assertIn('return not_served("cuFoo");', text)
 
     def test_annotation_of_unknown_argument(self):
         self.refuses(GOOD + 'arg.nobody = "in bytes[Flags]"\n', "does not exist")

@@ -28,6 +28,7 @@ constexpr int kPollMs = 2;
 
 struct ServerState {
   pid_t pid = -1;
+  pid_t second = -1;  // of back end router
   pid_t gate = -1;
   pid_t vm = -1, agent = -1;  // of back end region
   std::string folder;
@@ -55,9 +56,11 @@ std::string library_path() {
   if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
   if (name == "loop") return VGPU_LOOP_LIBRARY;
   if (name == "shm" || name == "fabric" || name == "region") return VGPU_GUEST_LIBRARY;
+  if (name == "router") return VGPU_ROUTER_LIBRARY;
   if (name == "machine") return environment_text("VGPU_TEST_LIBRARY");
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region, machine or cuda, not " + name);
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region, router, machine or cuda, not " +
+      name);
 }
 
 pid_t spawn(const std::vector<std::string>& words) {
@@ -114,6 +117,15 @@ void start_server() {
   ::setenv("VGPU_SERVER", address.c_str(), 1);
 }
 
+// Another server, and guests have both.
+void start_second_server() {
+  const std::string socket = g_server.folder + "/second.sock";
+  g_server.second = spawn({VGPU_VGPUD, "--listen", "unix:" + socket, "--driver", "soft"});
+  wait_until_there(socket, &g_server.second, "the second vgpud");
+  const std::string both = "unix:" + g_server.folder + "/vgpud.sock,unix:" + socket;
+  ::setenv("VGPU_SERVER", both.c_str(), 1);
+}
+
 // What a remote guest needs beside a server: here without keys.
 void start_gate() {
   const std::string socket = g_server.folder + "/gate.sock";
@@ -153,7 +165,8 @@ void set_up_backend() {
     die(path + " is not built");
   }
   const std::string name = backend_name();
-  if (name == "shm" || name == "fabric" || name == "region") start_server();
+  if (name == "shm" || name == "router" || name == "fabric" || name == "region") start_server();
+  if (name == "router") start_second_server();
   if (name == "fabric") start_gate();
   if (name == "region") start_machine();
   if (backend_name() == "loop") {
@@ -175,14 +188,19 @@ bool tear_down_backend() {
     g_server.gate = -1;
   }
   stop_machine();
+  if (g_server.second > 0) {
+    ::kill(g_server.second, SIGTERM);
+    well = wait_for(g_server.second, kServerStartNsMax) == 0;
+    g_server.second = -1;
+  }
   if (g_server.pid > 0) {
-    well =
+    const bool there =
         ::waitpid(g_server.pid, nullptr, WNOHANG) == 0;  // or it has ended before it was asked to
-    if (!well) std::fprintf(stderr, "conformance: vgpud has ended on its own\n");
-    if (well) ::kill(g_server.pid, SIGTERM);
-    const int code = well ? wait_for(g_server.pid, kServerStartNsMax) : 0;
+    if (!there) std::fprintf(stderr, "conformance: vgpud has ended on its own\n");
+    if (there) ::kill(g_server.pid, SIGTERM);
+    const int code = there ? wait_for(g_server.pid, kServerStartNsMax) : 0;
     if (code != 0) std::fprintf(stderr, "conformance: vgpud's end on SIGTERM: %d\n", code);
-    well = well && code == 0;
+    well = well && there && code == 0;
     g_server.pid = -1;
   }
   if (!g_server.folder.empty()) {

@@ -49,7 +49,10 @@ void add_share(CLI::App* command, std::string* share, std::string* cap, std::str
 CLI::App* add_run(CLI::App* app, CommandLine* line) {
   CLI::App* run = app->add_subcommand("run", "Run a CUDA program as a guest of a vGPU server");
   run->footer(kRunExamples);
-  add_server(run, &line->run.server);
+  run->add_option("--server", line->run.server,
+                  "Address of the server: unix:/absolute/path, or tcp://host:port on a network; "
+                  "several with commas between: the program sees the devices of all, in order "
+                  "(default: $VGPU_SERVER, else the socket of your own or the system's vgpud)");
   run->add_option("--mem", line->run.memory,
                   "Device memory of this guest, on each of its devices: 512M, 4G")
       ->check(CLI::Validator(check_size, "SIZE"));

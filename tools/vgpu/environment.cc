@@ -34,10 +34,12 @@ void set_or_erase(Environment* environment, const char* name, const std::string&
 // Takes our libraries out of both lists.
 void remove_ours(Environment* environment, const Places& places) {
   const auto foreign_library = [&](const std::string& path) {
-    return path != places.guest_library && path != places.soft_library;
+    return path != places.guest_library && path != places.soft_library &&
+           path != places.router_library;
   };
   const auto foreign_folder = [&](const std::string& path) {
-    return path != folder_of(places.guest_library) && path != folder_of(places.soft_library);
+    return path != folder_of(places.guest_library) && path != folder_of(places.soft_library) &&
+           path != folder_of(places.router_library);
   };
   set_or_erase(environment, "LD_PRELOAD",
                filtered((*environment)["LD_PRELOAD"], ": ", foreign_library));
@@ -77,7 +79,11 @@ void preload(Environment* environment, const std::string& library, const Places&
 
 Environment guest_environment(Environment base, const GuestSettings& settings,
                               const Places& places) {
-  preload(&base, places.guest_library, places);
+  // One server: nothing stands between the program and its library.
+  const bool several =
+      settings.server.find(',') != std::string::npos ||
+      (settings.server.empty() && base["VGPU_SERVER"].find(',') != std::string::npos);
+  preload(&base, several ? places.router_library : places.guest_library, places);
   if (!settings.server.empty()) base["VGPU_SERVER"] = settings.server;
   if (!settings.memory.empty()) base["VGPU_MEM"] = settings.memory;
   if (!settings.name.empty()) base["VGPU_NAME"] = settings.name;

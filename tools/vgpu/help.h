@@ -28,6 +28,7 @@ inline constexpr char kRunExamples[] =
     "  vgpu run --share 300 --cap 50 --priority spot -- ./vecadd\n"
     "  vgpu run --devices 1,0 -- ./vecadd        two of the server's devices, in this order\n"
     "  vgpu run --server unix:/tmp/g.sock -- ./vecadd\n"
+    "  vgpu run --server unix:/tmp/g.sock,tcp://gpu1:7470 -- ./vecadd   devices of both\n"
     "  vgpu run --stats=/tmp/counts.json -- ./vecadd\n"
     "  vgpu run --direct -- ./vecadd             on the software GPU, without a server\n"
     "  vgpu run --kernel-profile=table.txt -- ./vecadd   the same, and what its kernels did\n"

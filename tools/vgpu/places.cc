@@ -56,6 +56,8 @@ Places find_places(const std::string& given_folder) {
   places.guest_library = given_or("VGPU_GUEST_LIBRARY", guest_library_candidates(folder));
   places.soft_library =
       given_or("VGPU_SOFT_DRIVER", in_library_folder(folder, "softgpu/libcuda.so.1"));
+  places.router_library =
+      given_or("VGPU_ROUTER_LIBRARY", in_library_folder(folder, "router/libcuda.so.1"));
   places.net_plugin = given_or("VGPU_NET_PLUGIN",
                                {folder_of(places.guest_library) + "/" + protocol::kNetPluginFile});
   places.server = first_readable({folder + "/vgpud"});

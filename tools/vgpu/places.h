@@ -11,6 +11,7 @@ namespace vgpu::tools {
 //   build tree                       install tree
 //   bin/vgpu vgpud vgpu-worker       bin/vgpu vgpud vgpu-worker
 //   lib/guest/libcuda.so.1           lib/vgpu/guest/libcuda.so.1
+//   lib/router/libcuda.so.1          lib/vgpu/router/libcuda.so.1
 //   lib/guest/libvgpu-net.so         lib/vgpu/guest/libvgpu-net.so
 //   lib/softgpu/libcuda.so.1         lib/vgpu/softgpu/libcuda.so.1
 //   lib/bench/…                      lib/vgpu/bench/…
@@ -18,16 +19,17 @@ namespace vgpu::tools {
 
 // Every member is an absolute path; empty when the file is not there.
 struct Places {
-  std::string guest_library;  // VGPU_GUEST_LIBRARY wins
-  std::string soft_library;   // VGPU_SOFT_DRIVER wins
-  std::string net_plugin;     // beside the guest library; VGPU_NET_PLUGIN wins
-  std::string server;         // vgpud
-  std::string worker;         // vgpu-worker
-  std::string bench_guest;    // vgpu-bench-guest
-  std::string bench_share;    // vgpu-bench-share
-  std::string null_driver;    // the driver that does nothing, for measuring
-  std::string softgpu_bench;  // vgpu-bench-softgpu
-  std::string network_bench;  // vgpu-bench-network
+  std::string guest_library;   // VGPU_GUEST_LIBRARY wins
+  std::string router_library;  // for several servers; VGPU_ROUTER_LIBRARY wins
+  std::string soft_library;    // VGPU_SOFT_DRIVER wins
+  std::string net_plugin;      // beside the guest library; VGPU_NET_PLUGIN wins
+  std::string server;          // vgpud
+  std::string worker;          // vgpu-worker
+  std::string bench_guest;     // vgpu-bench-guest
+  std::string bench_share;     // vgpu-bench-share
+  std::string null_driver;     // the driver that does nothing, for measuring
+  std::string softgpu_bench;   // vgpu-bench-softgpu
+  std::string network_bench;   // vgpu-bench-network
 };
 
 // Looks beside `program_folder` (that of this program when empty) and into the environment.

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -30,12 +31,37 @@ std::string absolute_path(const std::string& path) {
   return std::string(folder) + "/" + path;
 }
 
-// 0, or the exit code when the guest could not reach its server.
-int check_server(const RunOptions& options, std::string* address) {
-  const ServerAnswer answer = query_server(options.server);
-  *address = answer.address;
-  if (answer.state == ServerState::kAnswers) return 0;
-  return complain(kExitOwnFailure, problem_text(answer), advice_text(answer));
+// What was asked for, by option or environment: one server, or several with commas between.
+std::string servers_of(const RunOptions& options) {
+  if (!options.server.empty()) return options.server;
+  return std::string(env_text("VGPU_SERVER").value_or(""));
+}
+
+bool are_several(const std::string& servers) { return servers.find(',') != std::string::npos; }
+
+// 0, or the exit code when the guest could not reach its server, or one of them.
+int check_servers(const std::string& servers, std::string* addresses) {
+  addresses->clear();
+  for (size_t at = 0; at <= servers.size();) {
+    const size_t end = std::min(servers.find(',', at), servers.size());
+    const ServerAnswer answer = query_server(servers.substr(at, end - at));
+    if (answer.state != ServerState::kAnswers)
+      return complain(kExitOwnFailure, problem_text(answer), advice_text(answer));
+    *addresses += (at == 0 ? "" : ",") + answer.address;
+    at = end + 1;
+  }
+  return 0;
+}
+
+// What the router could not do as one server does.
+int check_several(const RunOptions& options, const Places& places) {
+  if (places.router_library.empty())
+    return complain(kExitOwnFailure, "the library for several servers is not beside this program",
+                    "set VGPU_ROUTER_LIBRARY to router/libcuda.so.1, or install vGPU completely");
+  if (!options.devices.empty())
+    return complain(kExitOwnFailure, "--devices chooses among one server's devices",
+                    "among those of several, CUDA_VISIBLE_DEVICES chooses");
+  return 0;
 }
 
 int execute(const std::string& file, const RunOptions& options, const Environment& environment) {
@@ -105,8 +131,12 @@ int run_program(const RunOptions& options) {
   }
   GuestSettings settings;
   settings.server = options.server;
+  const std::string servers = servers_of(options);
+  if (are_several(servers)) {
+    if (int code = check_several(options, places); code != 0) return code;
+  }
   if (options.check) {
-    if (int code = check_server(options, &settings.server); code != 0) return code;
+    if (int code = check_servers(servers, &settings.server); code != 0) return code;
   }
   if (!options.memory.empty()) settings.memory = std::to_string(*parse_size(options.memory));
   settings.name = options.name;
