@@ -83,6 +83,7 @@ struct Stream {
   bool legacy = false;
   bool dirty = false;      // has had work since the last fence
   bool ending = false;     // what follows is its destruction
+  bool lasts = false;      // has had work since it was last seen idle that is not prompt
   uint32_t hold_word = 0;  // of the semaphore page: tells the guest to stop
   Lane* lane = nullptr;    // once it has been deep
   // The guest's event that is the last of its work here, and which record of it; 0 = other work is.

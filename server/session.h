@@ -343,7 +343,7 @@ class Session {
   // When the driver can have work of `stream`. *after: what it must wait for.
   Way route(Stream* stream, const WorkOptions& options, std::vector<LanePoint>* after);
   void free_idle_lanes();
-  bool has_work(const Stream& stream);
+  bool waits_for_work(Stream* stream);
   LanePoint defer(Stream* stream, std::unique_ptr<LaneCommand> command, const WorkOptions& options,
                   std::vector<LanePoint> after);
 

@@ -49,18 +49,24 @@ Session::Way Session::route(Stream* stream, const WorkOptions& options,
   return after->empty() && !in_lane && !options.may_block ? Way::kNow : Way::kSoon;
 }
 
-// Whether the driver has work that `stream` must wait for: only of that nobody knows when it ends.
-bool Session::has_work(const Stream& stream) {
-  if (!stream.context->orphans.empty()) return true;
-  const auto runs = [this](const Stream& each) {
-    return driver().cuStreamQuery(each.handle) != CUDA_SUCCESS;
+// Whether the driver has work that `stream` must wait for, and of which nobody knows when it ends.
+bool Session::waits_for_work(Stream* stream) {
+  const auto runs = [this](Stream* each) {
+    if (each->lasts && !waits_in_lane(*each) &&
+        driver().cuStreamQuery(each->handle) == CUDA_SUCCESS) {
+      each->lasts = false;
+    }
+    return each->lasts;
   };
-  if (runs(stream)) return true;
-  return std::any_of(
-      stream.context->dirty.begin(), stream.context->dirty.end(), [&](const Stream* each) {
-        const bool ordered = stream.blocking && each->blocking && (stream.legacy || each->legacy);
-        return ordered && each != &stream && !waits_in_lane(*each) && runs(*each);
-      });
+  const Context& context = *stream->context;
+  return runs(stream) ||
+         !std::all_of(context.orphans.begin(), context.orphans.end(),
+                      [this](const MarkRef& mark) { return past(*mark); }) ||
+         std::any_of(context.dirty.begin(), context.dirty.end(), [&](Stream* each) {
+           const bool ordered =
+               stream->blocking && each->blocking && (stream->legacy || each->legacy);
+           return ordered && each != stream && runs(each);
+         });
 }
 
 LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
@@ -75,7 +81,7 @@ LanePoint Session::defer(Stream* stream, std::unique_ptr<LaneCommand> command,
     stream->lane = lane;
   }
   Lane* lane = stream->lane;
-  if (lane->idle()) lane->room = has_work(*stream) ? stream->flow.room() : kAnyRoom;
+  if (lane->idle()) lane->room = waits_for_work(stream) ? stream->flow.room() : kAnyRoom;
   lane->room -= options.weight;
   if (!lane->listed) {
     lane->listed = true;

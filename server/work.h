@@ -66,6 +66,7 @@ inline bool is_prompt(const WorkOptions& options) {
 template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
   touch(stream);
+  if (!is_prompt(options)) stream->lasts = true;
   stream->last_record = 0;
   Admission::Ticket ticket;
   if (busy_lanes_.empty() && !stream->flow.full() && !options.may_block &&

@@ -47,7 +47,8 @@ COUNTS_NOTHING = {
         cuDeviceRegisterAsyncNotification cuLogsRegisterCallback""",
     "contexts and their limits: the driver's own (docs/tenants.md)":
         """cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxAttach cuCtxGetCurrent
-        cuCtxPopCurrent_v2 cuGreenCtxCreate cuGreenCtxStreamCreate cuCtxFromGreenCtx cuCtxSetLimit cuDevicePrimaryCtxRetain""",
+        cuCtxPopCurrent_v2 cuGreenCtxCreate cuGreenCtxStreamCreate cuCtxFromGreenCtx
+        cuCtxSetLimit cuDevicePrimaryCtxRetain""",
     "graphs: memory comes with their allocation nodes":
         """cuGraphCreate cuGraphClone cuGraphNodeFindInClone cuGraphInstantiate
         cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams

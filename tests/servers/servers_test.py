@@ -39,7 +39,8 @@ def refused(first, folder):
     nobody = f"unix:{folder}/nobody.sock"
     result = vgpu("run", "--server", f"{first},{nobody}", "--", "sh", "-c", "echo started")
     expect(result.returncode == 125 and nobody in result.stderr and
-           "started" not in result.stdout, "a server of the list that is not there is named", result)
+           "started" not in result.stdout,
+           "a server of the list that is not there is named", result)
     result = vgpu("run", "--no-check", "--server", f"{first},{nobody}", "--", PROGRAM)
     expect(result.returncode == 1 and nobody in result.stderr, "so it is without the check", result)
     result = vgpu("run", "--server", f"{first},{first}", "--devices", "0", "--", "true")
