@@ -116,7 +116,7 @@ CUresult cuGetExportTable(const void** table, const CUuuid* id) {
 }
 
 CUresult not_served(const char* name) {
-  log_once(name, LogLevel::kWarn, "%s is not supported with several servers", name);
+  log_once(name, LogLevel::kWarn, "%s is not supported by a guest of several servers", name);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

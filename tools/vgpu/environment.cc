@@ -80,9 +80,11 @@ void preload(Environment* environment, const std::string& library, const Places&
 Environment guest_environment(Environment base, const GuestSettings& settings,
                               const Places& places) {
   // One server: nothing stands between the program and its library.
-  const bool several =
-      settings.server.find(',') != std::string::npos ||
-      (settings.server.empty() && base["VGPU_SERVER"].find(',') != std::string::npos);
+  const auto inherited = base.find("VGPU_SERVER");
+  const std::string servers = !settings.server.empty()  ? settings.server
+                              : inherited != base.end() ? inherited->second
+                                                        : std::string();
+  const bool several = servers.find(',') != std::string::npos;
   preload(&base, several ? places.router_library : places.guest_library, places);
   if (!settings.server.empty()) base["VGPU_SERVER"] = settings.server;
   if (!settings.memory.empty()) base["VGPU_MEM"] = settings.memory;
