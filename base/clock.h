@@ -20,6 +20,8 @@ inline uint64_t monotonic_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
 }
 
+inline uint64_t monotonic_ms() { return monotonic_ns() / 1'000'000; }
+
 // CPU time of the calling thread in nanoseconds.
 inline uint64_t thread_cpu_ns() {
   timespec now;

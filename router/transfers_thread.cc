@@ -1,11 +1,10 @@
 // The thread that does what streams wait for.
 // SPDX-License-Identifier: Apache-2.0
-#include <pthread.h>
-#include <signal.h>
 
 #include <chrono>
 
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "router/transfers.h"
 
 namespace vgpu::router {
@@ -19,20 +18,11 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 // Under mutex_. The thread takes no signal of the program's.
 bool Transfers::start() {
   if (started_) return true;
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
   const auto run_all = [](void* transfers) -> void* {
     static_cast<Transfers*>(transfers)->run();
     return nullptr;
   };
-  started_ = ::pthread_create(&thread, &attributes, run_all, this) == 0;
-  ::pthread_attr_destroy(&attributes);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  started_ = start_quiet_thread(run_all, this) == 0;
   if (!started_) VGPU_LOG_ERROR("no thread for copies between servers");
   return started_;
 }

@@ -12,15 +12,9 @@
 #include "server/log.h"
 
 namespace vgpu::server {
-namespace {
-
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
-}  // namespace
-
 void Daemon::start_gates() {
   for (const auto& gate : gates_) {
-    const bool due = gate->started_ms == 0 || now_ms() - gate->started_ms >= kGateRestartMs;
+    const bool due = gate->started_ms == 0 || monotonic_ms() - gate->started_ms >= kGateRestartMs;
     if (gate->pid != 0 || !due || stopping_) continue;
     if (const Status started = start_gate(gate.get()); !started.ok()) {
       log(Level::kError, "cannot start the gate at %s: %s", gate->address.c_str(),
@@ -45,7 +39,7 @@ Status Daemon::start_gate(Gate* gate) {
   Result<protocol::Spawned> spawned = protocol::spawn(options_.gate_program, arguments);
   if (!spawned.ok()) return spawned.status();
   gate->pid = spawned->pid;
-  gate->started_ms = now_ms();
+  gate->started_ms = monotonic_ms();
   gate->control = std::move(spawned->control);
   gate->process = std::move(spawned->process);
   gate->report = {};

@@ -17,8 +17,6 @@
 namespace vgpu::server {
 namespace {
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 GuestAsk ask_of(const protocol::Hello& hello) {
   GuestAsk ask;
   ask.memory_bytes = hello.memory_bytes;
@@ -52,7 +50,7 @@ void Daemon::accept_all() {
     }
     const int fd = connection->get();
     if (loop_.add(fd, [this, fd] { heard(fd); }).ok()) {
-      unheard_[fd] = {std::move(connection).value(), now_ms() + kHelloTimeoutMs};
+      unheard_[fd] = {std::move(connection).value(), monotonic_ms() + kHelloTimeoutMs};
     }
   }
 }
@@ -63,7 +61,7 @@ void Daemon::listen_again() {
 
 void Daemon::close_silent() {
   for (auto it = unheard_.begin(); it != unheard_.end();) {
-    if (it->second.deadline_ms > now_ms()) {
+    if (it->second.deadline_ms > monotonic_ms()) {
       ++it;
       continue;
     }
@@ -296,7 +294,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   assign.guest_pid = guest.pid;
   assign.guest_uid = guest.uid;
   ++attached_;
-  worker->started_ms = now_ms();
+  worker->started_ms = monotonic_ms();
   worker->guest_pid = guest.pid;
   worker->guest_uid = guest.uid;
   worker->executable = guest.hello.executable;
@@ -337,7 +335,7 @@ protocol::InfoReply Daemon::info(int connection) const {
   protocol::InfoReply reply;
   reply.server_version = kServerVersion;
   reply.server_pid = getpid();
-  reply.uptime_ms = now_ms() - started_ms_;
+  reply.uptime_ms = monotonic_ms() - started_ms_;
   if (devices_known_) {
     reply.driver = driver_kind_name(static_cast<DriverKind>(ready_.driver_kind));
     reply.driver_version = ready_.driver_version;
@@ -374,7 +372,7 @@ protocol::GuestInfo Daemon::info_of(const Worker& worker) const {
     // relaxed: a figure for people.
     guest.used_bytes += page->used_bytes[i].load(std::memory_order_relaxed);
   }
-  guest.uptime_ms = now_ms() - worker.started_ms;
+  guest.uptime_ms = monotonic_ms() - worker.started_ms;
   return guest;
 }
 

@@ -17,8 +17,6 @@
 namespace vgpu::server {
 namespace {
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 constexpr int kVolta = 7;  // compute capability
 
 }  // namespace
@@ -98,10 +96,11 @@ bool Daemon::tend_mps() {
                                  "the MPS daemon of tenant " + name + " does not start"));
       tenant->failures = 0;  // the next guest tries again
       later = later || needs_mps(name);
-      tenant->started_ms = now_ms();
+      tenant->started_ms = monotonic_ms();
       continue;
     }
-    const bool due = tenant->started_ms == 0 || now_ms() - tenant->started_ms >= kMpsRestartMs;
+    const bool due =
+        tenant->started_ms == 0 || monotonic_ms() - tenant->started_ms >= kMpsRestartMs;
     if (due) start_mps(tenant.get());
     later = later || tenant->daemon->state() == MpsDaemon::State::kDown;
   }
@@ -118,7 +117,7 @@ void Daemon::refuse_queued(const std::string& tenant, const Status& why) {
 
 void Daemon::start_mps(MpsTenant* tenant) {
   MpsDaemon* daemon = tenant->daemon.get();
-  tenant->started_ms = now_ms();
+  tenant->started_ms = monotonic_ms();
   const uint64_t start = ++tenant->starts;
   Status status = daemon->start();
   if (daemon->process() >= 0)
@@ -260,12 +259,12 @@ void Daemon::end_mps(bool guests_too) {
       mps_folders_.remove(tenant->daemon->number());
     }
   }
-  const uint64_t deadline = now_ms() + kMpsStopMs;
+  const uint64_t deadline = monotonic_ms() + kMpsStopMs;
   const auto busy = [this] {
     return std::any_of(mps_.begin(), mps_.end(),
                        [](const auto& each) { return !each.second->daemon->errands().idle(); });
   };
-  while (busy() && now_ms() < deadline) loop_.run_once(kMpsPollMs);
+  while (busy() && monotonic_ms() < deadline) loop_.run_once(kMpsPollMs);
   for (const auto& [pid, worker] : workers_) {
     if (worker->ending) kill_worker(*worker);
   }

@@ -8,12 +8,6 @@
 #include "server/log.h"
 
 namespace vgpu::server {
-namespace {
-
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
-}  // namespace
-
 uint32_t Daemon::promises_of(const std::string& tenant) const {
   const auto count = std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
     return each.second->promise && each.second->promise->guest.terms.tenant == tenant;
@@ -61,7 +55,7 @@ void Daemon::promise_worker(QueuedGuest guest) {
   worker->memory_most = *std::min_element(granted->bytes, granted->bytes + granted->count);
   log(Level::kDebug, "worker %d starts for guest %d", worker->pid, guest.pid);
   worker->promise.emplace(
-      Promise{session, *granted, std::move(guest), now_ms() + kPromiseMs, false});
+      Promise{session, *granted, std::move(guest), monotonic_ms() + kPromiseMs, false});
 }
 
 void Daemon::keep_promise(Worker* worker) {
@@ -93,7 +87,7 @@ bool Daemon::end_slow_starts() {
   for (const auto& [pid, worker] : workers_) {
     if (!worker->promise || worker->promise->broken) continue;
     any = true;
-    if (worker->promise->deadline_ms > now_ms()) continue;
+    if (worker->promise->deadline_ms > monotonic_ms()) continue;
     break_promise(worker.get(), Status(StatusCode::kTimedOut, "its worker does not start"));
   }
   return any;

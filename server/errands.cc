@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/errands.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+
+#include "base/quiet_thread.h"
 
 namespace vgpu::server {
 
@@ -18,12 +19,8 @@ Result<std::unique_ptr<Errands>> Errands::create() {
 }
 
 Errands::Errands(UniqueFd done_fd) : done_fd_(std::move(done_fd)) {
-  // Signals are for the owner's thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const QuietScope quiet;  // signals are for the owner's thread
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Errands::~Errands() {

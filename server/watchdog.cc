@@ -8,12 +8,6 @@
 #include "base/clock.h"
 
 namespace vgpu::server {
-namespace {
-
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
-}  // namespace
-
 // Null when the driver makes no event: then the launch is not watched.
 MarkRef Watchdog::record(Context* context, CUstream stream) {
   auto mark = std::make_shared<Mark>(context);
@@ -50,8 +44,8 @@ bool Watchdog::look() {
       continue;
     }
     Launch& first = waiting.front();
-    if (first.began_ms == 0 && past(*first.begin)) first.began_ms = now_ms();
-    if (first.began_ms != 0 && now_ms() - first.began_ms > first.limit_ms) return true;
+    if (first.began_ms == 0 && past(*first.begin)) first.began_ms = monotonic_ms();
+    if (first.began_ms != 0 && monotonic_ms() - first.began_ms > first.limit_ms) return true;
     ++it;
   }
   return false;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/host_calls.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "api/callback_scope.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "shim/session.h"
 
 namespace vgpu::shim {
@@ -40,17 +40,8 @@ void HostCalls::forget(const Context* context) {
 // The thread takes no signal that is sent to the application, but those that its functions bring
 // about themselves: a handler may live on them. It has a stack like any other of its threads.
 bool HostCalls::start(Session* session) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&all, own);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  const int error = ::pthread_create(&thread, &attributes, run_all, session);
-  ::pthread_attr_destroy(&attributes);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error =
+      start_quiet_thread(run_all, session, {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS});
   if (error != 0) VGPU_LOG_ERROR("no thread for host functions");
   return error == 0;
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "op.h"
 #include "protocol/session/guest_token.h"
 #include "protocol/transport/connect.h"
@@ -151,17 +151,7 @@ void* watch(void* argument) {
 bool start_watcher(Session* session) {
   g_liveness_fd = session->channel().transport().liveness_fd();
   if (g_liveness_fd < 0) return true;
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  const int error = ::pthread_create(&thread, &attributes, watch, session);
-  ::pthread_attr_destroy(&attributes);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error == 0;
+  return start_quiet_thread(watch, session) == 0;
 }
 
 void say(const std::string& text) {

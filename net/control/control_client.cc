@@ -3,7 +3,6 @@
 #include "net/control/control_client.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "net/control/control_limits.h"
 #include "net/control/control_thread.h"
 #include "net/control/private_files.h"
@@ -22,8 +22,6 @@
 
 namespace vgpu::net {
 namespace {
-
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
 
 // What the caller and the thread share. Whoever is last frees it.
 struct Shared {
@@ -102,17 +100,12 @@ void* run(void* argument) {
 // two more can be had is tried first.
 bool start(std::shared_ptr<Shared>* shared) {
   const auto nothing = [](void*) -> void* { return nullptr; };
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t tried[2], thread;
+  const QuietScope quiet;
+  pthread_t tried[2];
   int made = 0;
   while (made < 2 && ::pthread_create(&tried[made], nullptr, nothing, nullptr) == 0) ++made;
   for (int i = 0; i < made; ++i) ::pthread_join(tried[i], nullptr);
-  const bool started = made == 2 && ::pthread_create(&thread, nullptr, run, shared) == 0;
-  if (started) ::pthread_detach(thread);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  return made == 2 && start_quiet_thread(run, shared) == 0;
 }
 
 ControlAnswer failure(StatusCode code, const std::string& text) {
@@ -132,7 +125,7 @@ ControlAnswer ask_server(const protocol::Address& address, ClientKeys keys,
   }
   UniqueFd lifeline(ends[0]);
   auto shared = std::make_shared<Shared>(ControlThread::Request{
-      address, std::move(keys), request, now_ms() + static_cast<uint64_t>(timeout_ms)});
+      address, std::move(keys), request, monotonic_ms() + static_cast<uint64_t>(timeout_ms)});
   shared->lifeline = ends[1];
   auto argument = std::make_unique<std::shared_ptr<Shared>>(shared);
   if (!start(argument.get())) {

@@ -18,8 +18,6 @@
 namespace vgpu::net {
 namespace {
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 constexpr int kEvents = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
                         ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
@@ -33,7 +31,7 @@ int32_t cuda_error_of_failure(const Status& status) {
 }  // namespace
 
 int ControlThread::left_ms() const {
-  const uint64_t now = now_ms();
+  const uint64_t now = monotonic_ms();
   return now >= request_.deadline_ms ? 0 : static_cast<int>(request_.deadline_ms - now);
 }
 
@@ -282,19 +280,19 @@ void ControlThread::stay(const protocol::NetAttached& attached, int lifeline) {
 // False: this side has said goodbye.
 bool ControlThread::beat_until_over(const protocol::NetAttached& attached, int lifeline) {
   protocol::NetBeat beat{attached.reply.session, 0};
-  patience_ = PatientClock(now_ms());
+  patience_ = PatientClock(monotonic_ms());
   heard_ms_ = patience_.ms();
-  uint64_t next_ms = now_ms() + attached.beat_ms;
+  uint64_t next_ms = monotonic_ms() + attached.beat_ms;
   for (;;) {
     zmq_pollitem_t items[] = {{socket_.get(), 0, ZMQ_POLLIN, 0},
                               {monitor_.get(), 0, ZMQ_POLLIN, 0},
                               {nullptr, lifeline, ZMQ_POLLIN, 0}};
-    const uint64_t before = now_ms();
+    const uint64_t before = monotonic_ms();
     (void)zmq_poll(items, 3, next_ms > before ? static_cast<int>(next_ms - before) : 0);
-    patience_.look(now_ms());
+    patience_.look(monotonic_ms());
     if (items[2].revents != 0 && !hear_program(attached, lifeline)) break;
     if ((items[0].revents & ZMQ_POLLIN) != 0 && !hear(attached, lifeline)) return true;
-    const uint64_t now = now_ms();
+    const uint64_t now = monotonic_ms();
     if ((items[1].revents & ZMQ_POLLIN) != 0) {
       const Way way = look();
       if (way == Way::kReady) next_ms = now;

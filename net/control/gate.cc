@@ -16,8 +16,6 @@ constexpr int kMindMs = 1000;     // keys, signs of life, memory
 constexpr int kMindLostMs = 100;  // while a guest's connection is gone
 constexpr int kListenAgainMs = 50;
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 bool ready(const zmq_pollitem_t& item) { return (item.revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0; }
 
 }  // namespace
@@ -26,7 +24,7 @@ Gate::Gate(GateOptions options)
     : options_(std::move(options)),
       authorized_(options_.authorized_path),
       session_users_(options_.session_users),
-      patience_(now_ms()) {
+      patience_(monotonic_ms()) {
   session_users_.keep_living();  // of an earlier gate's guests, who go on
 }
 
@@ -43,7 +41,7 @@ Status Gate::open() {
   }
   (void)authorized_.refresh();
   std::strncpy(report_.public_key, key_.public_key.c_str(), sizeof(report_.public_key) - 1);
-  listen_until_ms_ = now_ms() + kBindMs;
+  listen_until_ms_ = monotonic_ms() + kBindMs;
   try_listen();
   tell_vgpud();
   return ok_status();
@@ -99,7 +97,7 @@ void Gate::run_once(int timeout_ms) {
   Polled polled = what_to_poll();
   const int ready_items = zmq_poll(polled.items.data(), static_cast<int>(polled.items.size()),
                                    poll_timeout(timeout_ms));
-  patience_.look(now_ms());
+  patience_.look(monotonic_ms());
   if (ready_items > 0) {
     size_t at = 0;
     if (listener_) {
@@ -122,7 +120,7 @@ void Gate::run_once(int timeout_ms) {
   std::erase_if(sessions_, [](const auto& session) { return session->pid == 0; });
   std::erase_if(questions_, [](const auto& question) { return !question->vgpud.valid(); });
   mind_door();
-  if (const uint64_t now = now_ms(); now - minded_ms_ >= kMindLostMs) {
+  if (const uint64_t now = monotonic_ms(); now - minded_ms_ >= kMindLostMs) {
     minded_ms_ = now;
     mind_keys();
     mind_sessions();
@@ -147,7 +145,7 @@ void Gate::tell_vgpud() {
   report_.connections = static_cast<uint32_t>(connections_.size());
   std::memset(report_.endpoint, 0, sizeof(report_.endpoint));
   std::strncpy(report_.endpoint, listener_->endpoint().c_str(), sizeof(report_.endpoint) - 1);
-  const uint64_t now = now_ms();
+  const uint64_t now = monotonic_ms();
   const bool first = told_.endpoint[0] == '\0';
   const bool changed = std::memcmp(&report_, &told_, sizeof(report_)) != 0;
   if (!changed) {
@@ -161,7 +159,7 @@ void Gate::tell_vgpud() {
 }
 
 bool Gate::strange_line() {
-  if (!strange_lines_.take(now_ms())) {
+  if (!strange_lines_.take(monotonic_ms())) {
     ++strange_hidden_;
     return false;
   }

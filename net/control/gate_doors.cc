@@ -21,8 +21,6 @@ constexpr int kZapEnforceDomain = 93;
 constexpr size_t kRawKeyBytes = 32;
 constexpr size_t kZapFrames = 7;  // version, request, domain, address, identity, mechanism, key
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 uint64_t resident_bytes() {
   // The second number of statm: pages.
   std::FILE* file = std::fopen("/proc/self/statm", "re");
@@ -87,7 +85,7 @@ void Gate::try_listen() {
     status = open_door();
   }
   if (status.ok()) return;
-  if (status.code() == StatusCode::kAlreadyExists && now_ms() < listen_until_ms_) return;
+  if (status.code() == StatusCode::kAlreadyExists && monotonic_ms() < listen_until_ms_) return;
   VGPU_LOG_ERROR("cannot listen at %s: %s", options_.address.to_string().c_str(),
                  status.text().c_str());
   exit_code_ = 3;

@@ -12,8 +12,6 @@
 namespace vgpu::net {
 namespace {
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 constexpr std::string_view kMapped = "::ffff:";
 constexpr size_t kFramesOfMessage = 2;  // a router's: whose it is, and the message
 
@@ -73,7 +71,7 @@ Status Gate::may_attach(const Sender& from, const protocol::NetAttach& attach) {
     return protocol::check_hello(attach.hello, 0, "");  // names both sides
   }
   if (alone_) return Status(StatusCode::kUnavailable, "the server is stopping");
-  if (!attaches_.take(from.key, now_ms())) {
+  if (!attaches_.take(from.key, monotonic_ms())) {
     return Status(StatusCode::kTimedOut, "too many attaches with this key: at most " +
                                              std::to_string(static_cast<int>(kAttachesPerSecond)) +
                                              " a second; try again");
@@ -141,7 +139,7 @@ void Gate::beat(const Sender& from, const protocol::NetBeat& beat) {
 // The session's process answers. Who asks too often is not heard, and asks again.
 void Gate::resume(const Sender& from, const protocol::NetResume& resume) {
   Session* session = heard_from(from, resume.session);
-  if (session == nullptr || !resumes_.take(from.key, now_ms())) return;
+  if (session == nullptr || !resumes_.take(from.key, monotonic_ms())) return;
   (void)protocol::send_frame(session->control.get(), protocol::encode_message(resume), {}, 0);
 }
 
@@ -156,7 +154,7 @@ void Gate::detach(const Sender& from, const protocol::NetDetach& detach) {
 
 // vgpud is asked for each: it knows what is so now.
 void Gate::question_asked(const Sender& from) {
-  if (!asks_.take(from.key, now_ms()) || questions_.size() >= kPendingMax) {
+  if (!asks_.take(from.key, monotonic_ms()) || questions_.size() >= kPendingMax) {
     refuse(from, protocol::kCudaSystemNotReady, "too many questions; try again");
     return;
   }

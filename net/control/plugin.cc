@@ -52,8 +52,6 @@ bool prepare(const NetRequest& request, NetAnswer* answer, protocol::Address* ad
   return true;
 }
 
-uint64_t now_ms() { return monotonic_ns() / 1'000'000; }
-
 FabricTarget target_of(const protocol::Address& address, const protocol::NetAttached& attached) {
   FabricTarget target;
   target.provider.name = attached.provider;
@@ -88,7 +86,7 @@ void attach(const NetRequest* request, NetAnswer* answer) {
   asked.provider = address.provider;
   asked.require_encryption = env_bool("VGPU_REQUIRE_ENCRYPTION", false);
   asked.grace_ms = wished_grace_ms();
-  const uint64_t begin_ms = now_ms();
+  const uint64_t begin_ms = monotonic_ms();
   ControlAnswer said = ask_server(address, std::move(keys), asked, request->timeout_ms);
   if (!said.status.ok()) {
     put_failure(said.status, said.cuda_error, answer);
@@ -97,7 +95,7 @@ void attach(const NetRequest* request, NetAnswer* answer) {
   // Registered before the data connection's, so that it runs after: what is on its way goes first.
   std::atexit(say_goodbye);
   const auto& attached = std::get<protocol::NetAttached>(said.message);
-  const int left_ms = request->timeout_ms - static_cast<int>(now_ms() - begin_ms);
+  const int left_ms = request->timeout_ms - static_cast<int>(monotonic_ms() - begin_ms);
   const int lifeline = said.lifeline.get();
   const FabricTarget target = target_of(address, attached);
   Result<std::unique_ptr<protocol::Transport>> transport =

@@ -18,6 +18,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "protocol/ring/doorbell.h"
 
 namespace vgpu::net {
@@ -67,12 +68,11 @@ Result<std::unique_ptr<GuestTransport>> GuestTransport::start(Mapping memory,
   static const int registered =
       ::pthread_atfork(nullptr, nullptr, close_in_child) + std::atexit(stop_at_exit);
   (void)registered;
-  // The thread takes no signal that is sent to the application.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = ::pthread_create(&transport->thread_, nullptr, run, transport.get());
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  int error = 0;
+  {
+    const QuietScope quiet;
+    error = ::pthread_create(&transport->thread_, nullptr, run, transport.get());
+  }
   if (error != 0) return Status::from_errno(error, "no thread for the network");
   transport->started_ = true;
   g_at_exit.store(transport.get(), std::memory_order_release);

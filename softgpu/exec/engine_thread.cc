@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/quiet_thread.h"
+
 namespace vgpu::softgpu {
 namespace {
 
@@ -20,19 +22,17 @@ void* run(void* argument) {
 }  // namespace
 
 bool start_engine_thread(const char* name, std::function<void()> body, size_t stack_bytes) {
-  sigset_t blocked;
-  sigset_t before;
-  sigfillset(&blocked);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&blocked, fault);
   auto argument = std::make_unique<std::function<void()>>(std::move(body));
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, stack_bytes);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   pthread_t thread;
-  const bool started = pthread_create(&thread, &attributes, run, argument.get()) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  bool started = false;
+  {
+    const QuietScope quiet({SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP});
+    started = pthread_create(&thread, &attributes, run, argument.get()) == 0;
+  }
   pthread_attr_destroy(&attributes);
   if (!started) return false;
   argument.release();
