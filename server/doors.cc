@@ -20,21 +20,23 @@ namespace {
 
 constexpr int kFieldOfStart = 22;  // in /proc/PID/stat, counted from 1
 
-// The process that a door's name names, when it still is that one.
-bool read_name(const char* name, FoundWorker* found) {
-  int pid = 0, end = 0;
-  unsigned long start = 0;
-  if (sscanf(name, "%d-%lu%n", &pid, &start, &end) != 2 || name[end] != '\0' || pid <= 1)
-    return false;
-  Result<UniqueFd> process = protocol::open_pidfd(pid);
-  // In this order: a process that is held cannot be another one a moment later.
-  if (!process.ok() || start == 0 || start_of_process(pid) != start) return false;
-  found->pid = pid;
-  found->process = std::move(process).value();
-  return true;
+}  // namespace
+
+std::string name_of_process(pid_t pid) {
+  return std::to_string(pid) + "-" + std::to_string(start_of_process(pid));
 }
 
-}  // namespace
+UniqueFd open_named_process(const char* name, pid_t* pid) {
+  int number = 0, end = 0;
+  unsigned long start = 0;
+  if (sscanf(name, "%d-%lu%n", &number, &start, &end) != 2 || name[end] != '\0' || number <= 1)
+    return UniqueFd();
+  Result<UniqueFd> process = protocol::open_pidfd(number);
+  // In this order: a process that is held cannot be another one a moment later.
+  if (!process.ok() || start == 0 || start_of_process(number) != start) return UniqueFd();
+  *pid = number;
+  return std::move(process).value();
+}
 
 uint64_t start_of_process(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
@@ -71,8 +73,7 @@ Result<Doors::Door> Doors::make() {
 }
 
 Result<std::string> Doors::name(const Door& door, pid_t pid) const {
-  const std::string path =
-      folder_ + "/" + std::to_string(pid) + "-" + std::to_string(start_of_process(pid));
+  const std::string path = folder_ + "/" + name_of_process(pid);
   if (rename(door.path.c_str(), path.c_str()) != 0) return Status::from_errno(errno, path.c_str());
   return path;
 }
@@ -86,7 +87,8 @@ std::vector<FoundWorker> Doors::find() const {
     if (name == "." || name == "..") continue;
     const std::string path = folder_ + "/" + name;  // also one that was being made
     FoundWorker found;
-    if (!read_name(name.c_str(), &found)) {
+    found.process = open_named_process(name.c_str(), &found.pid);
+    if (!found.process.valid()) {
       (void)unlink(path.c_str());
       continue;
     }

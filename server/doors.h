@@ -54,6 +54,10 @@ class Doors {
 // When process `pid` was started, in the kernel's ticks since boot; 0: there is no such process.
 // With the pid it names a process once and for all.
 uint64_t start_of_process(pid_t pid);
+// That as the name of a file, and the process that such a name names while it still is that one;
+// invalid: it is gone, or the name is none.
+std::string name_of_process(pid_t pid);
+UniqueFd open_named_process(const char* name, pid_t* pid);
 
 }  // namespace vgpu::server
 

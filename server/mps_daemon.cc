@@ -117,7 +117,7 @@ Status MpsDaemon::start() {
   child_ = true;
   process_ = std::move(process).value();
   state_ = State::kStarting;
-  marker_ = folder_ + "/" + std::to_string(pid_) + "-" + std::to_string(start_of_process(pid_));
+  marker_ = folder_ + "/" + name_of_process(pid_);
   // Without it the next server could not take the daemon over, but would start another.
   const UniqueFd marker(open(marker_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
   return marker.valid() ? ok_status() : Status::from_errno(errno, marker_.c_str());
@@ -125,19 +125,15 @@ Status MpsDaemon::start() {
 
 bool MpsDaemon::find() {
   for (const std::string& name : names_in(folder_)) {
-    int pid = 0, end = 0;
-    unsigned long start = 0;
-    if (sscanf(name.c_str(), "%d-%lu%n", &pid, &start, &end) != 2 || name[end] != '\0' || pid <= 1)
-      continue;
-    Result<UniqueFd> process = protocol::open_pidfd(pid);
-    // In this order: a process that is held cannot be another one a moment later.
-    if (!process.ok() || start == 0 || start_of_process(pid) != start) {
-      (void)unlink((folder_ + "/" + name).c_str());
+    pid_t pid = 0;
+    UniqueFd process = open_named_process(name.c_str(), &pid);
+    if (!process.valid()) {
+      (void)unlink((folder_ + "/" + name).c_str());  // a folder stays
       continue;
     }
     pid_ = pid;
     child_ = false;
-    process_ = std::move(process).value();
+    process_ = std::move(process);
     marker_ = folder_ + "/" + name;
     state_ = State::kReady;
     return true;

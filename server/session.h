@@ -163,11 +163,6 @@ class Session {
   bool submit(Stream* stream, const Record& record, Call call, const WorkOptions& options = {}) {
     return forgotten(record, issue(stream, record.op(), std::move(call), options));
   }
-  // Whether some stream has work that the driver has not got yet.
-  bool holds_work() {
-    free_idle_lanes();
-    return !busy_lanes_.empty();
-  }
   // While work waits in lanes: whether an event of the driver's is past, so that nobody waits who
   // waits for it. (Else nobody asks.)
   bool is_past(CUevent event, const LanePoint& recorded) {
