@@ -147,9 +147,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext* out) {
 CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
   const Place at = by_handle(context);
   if (at.result != CUDA_SUCCESS) return at.result;
-  const CUresult result = at->cuCtxGetId(context, id);
-  if (result == CUDA_SUCCESS) *id |= SlotId::of_owner(at.server->number);
-  return result;
+  return at.as_ours(at->cuCtxGetId(context, id), id);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {

@@ -13,7 +13,6 @@ namespace vgpu::driver {
 
 using router::by_graph;
 using router::by_handle;
-using router::memory_at;
 using router::Place;
 
 namespace {
@@ -49,9 +48,8 @@ CUresult with_own(const Place& at, const Params* params, const Call& call) {
 }
 
 bool is_foreign(const Place& at, CUmemorytype type, CUdeviceptr address) {
-  if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED) return false;
-  const router::Memory memory = memory_at(address);
-  return memory.on_device() && memory.server != at.server;
+  return (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED) &&
+         router::is_foreign(at, address);
 }
 
 // A graph's copies are its server's own.

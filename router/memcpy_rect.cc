@@ -11,6 +11,7 @@ namespace vgpu::driver {
 
 using router::by_current;
 using router::by_stream;
+using router::is_foreign;
 using router::memory_at;
 using router::Place;
 using router::Server;
@@ -54,11 +55,6 @@ Place in_stream(const Box* box, CUstream stream) {
   const Place at = place_of(box, mine);
   if (at.result == CUDA_SUCCESS && at.server != mine.server) return {router::refuse_across(kBoxes)};
   return at;
-}
-
-bool is_foreign(const Place& at, CUdeviceptr address) {
-  const router::Memory memory = memory_at(address);
-  return memory.on_device() && memory.server != at.server;
 }
 
 Place batch(const CUdeviceptr* to, const CUdeviceptr* from, size_t count, CUstream stream) {

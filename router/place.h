@@ -30,6 +30,11 @@ struct Place {
     if (call == CUDA_SUCCESS) *device = Servers::attached()->number_of(*server, *device);
     return call;
   }
+  // The server's number of an object, which is another's of another server.
+  CUresult as_ours(CUresult call, unsigned long long* id) const {
+    if (call == CUDA_SUCCESS) *id |= SlotId::of_owner(server->number);
+    return call;
+  }
   // What the server has in the place of something that all have.
   CUresult own(CUfunction* function) const {
     return is_shared(*function) ? own_kernel(*server, function) : CUDA_SUCCESS;
@@ -119,6 +124,11 @@ struct Memory {
   bool on_device() const { return kind == KnownMemory::kDevice; }
 };
 Memory memory_at(uint64_t address);
+// Whether it is memory of another server's device.
+inline bool is_foreign(const Place& at, CUdeviceptr address) {
+  const Memory memory = memory_at(address);
+  return memory.on_device() && memory.server != at.server;
+}
 
 // Memory of no server is the current context's to judge.
 Place by_address(CUdeviceptr address);

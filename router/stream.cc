@@ -56,9 +56,7 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
   const Place at = by_stream(stream);
   if (at.result != CUDA_SUCCESS) return at.result;
-  const CUresult result = at->cuStreamGetId(stream, id);
-  if (result == CUDA_SUCCESS) *id |= SlotId::of_owner(at.server->number);
-  return result;
+  return at.as_ours(at->cuStreamGetId(stream, id), id);
 }
 
 // A server's devices reach what was allocated for it, no other's.
@@ -95,8 +93,8 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 // Every server's copy has the thread's mode.
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   const Place at = router::by_current();
-  if (at.result != CUDA_SUCCESS || mode == nullptr)
-    return at->cuThreadExchangeStreamCaptureMode(mode);
+  if (at.result != CUDA_SUCCESS) return at.result;
+  if (mode == nullptr) return at->cuThreadExchangeStreamCaptureMode(mode);
   const CUstreamCaptureMode wanted = *mode;
   const CUresult result = at->cuThreadExchangeStreamCaptureMode(mode);
   if (result != CUDA_SUCCESS) return result;

@@ -129,42 +129,41 @@ void Transfers::begin(void* id) {
 }
 
 // The host function could not be had: the number must be past nevertheless.
-void Transfers::start_without(uint64_t id, CUresult result) {
+void Transfers::start_without(uint64_t id) {
   std::lock_guard lock(mutex_);
   const auto job = pending_.find(id);
   if (job == pending_.end()) return;
-  job->second.work = [result] { return result; };
+  job->second.work = nullptr;
   begin_locked(job);
 }
 
-CUresult Transfers::run_in(Server& server, CUstream stream, uint64_t job) {
-  const CUresult result =
-      server.driver.cuLaunchHostFunc(stream, begin, reinterpret_cast<void*>(job));
-  if (result != CUDA_SUCCESS) start_without(job, CUDA_SUCCESS);
-  return result;
-}
-
-CUresult Transfers::hold(Line& line, CUstream stream, uint32_t number) {
-  return line.server->driver.cuStreamWaitValue32_v2(stream, line.word, number,
-                                                    CU_STREAM_WAIT_VALUE_GEQ);
-}
-
-CUresult Transfers::submit(Server& server, CUstream stream, Work work) {
-  if (CUresult r = refuse_capture(server, stream); r != CUDA_SUCCESS) return r;
-  Job job;
-  if (CUresult r = line_of(server, stream, &job.line); r != CUDA_SUCCESS) return r;
+CUresult Transfers::enter(Job job, CUstream begins, CUstream stream) {
   const std::shared_ptr<Line> line = job.line;
-  job.work = std::move(work);
-  job.at = &server;
-  job.at_context = line->context;
+  const Server& at = *job.at;
   std::lock_guard in_order(line->order);
   {
     std::lock_guard lock(mutex_);
     job.number = ++line->submitted;
   }
   const uint32_t number = job.number;
-  if (CUresult r = run_in(server, stream, open(std::move(job))); r != CUDA_SUCCESS) return r;
-  return hold(*line, stream, number);
+  const uint64_t id = open(std::move(job));
+  const CUresult r = at.driver.cuLaunchHostFunc(begins, begin, reinterpret_cast<void*>(id));
+  if (r != CUDA_SUCCESS) {
+    start_without(id);
+    return r;
+  }
+  return line->server->driver.cuStreamWaitValue32_v2(stream, line->word, number,
+                                                     CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+CUresult Transfers::submit(Server& server, CUstream stream, Work work) {
+  if (CUresult r = refuse_capture(server, stream); r != CUDA_SUCCESS) return r;
+  Job job;
+  if (CUresult r = line_of(server, stream, &job.line); r != CUDA_SUCCESS) return r;
+  job.work = std::move(work);
+  job.at = &server;
+  job.at_context = job.line->context;
+  return enter(std::move(job), stream, stream);
 }
 
 CUresult Transfers::wait_for(Server& server, CUstream stream, Server& other, CUevent event) {
@@ -174,7 +173,6 @@ CUresult Transfers::wait_for(Server& server, CUstream stream, Server& other, CUe
   if (CUresult r = refuse_capture(server, stream); r != CUDA_SUCCESS) return r;
   Job job;
   if (CUresult r = line_of(server, stream, &job.line); r != CUDA_SUCCESS) return r;
-  const std::shared_ptr<Line> line = job.line;
   job.at = &other;
   if (CUresult r = other.driver.cuCtxGetCurrent(&job.at_context); r != CUDA_SUCCESS) return r;
   if (CUresult r = borrow(other, job.at_context, &job.helper); r != CUDA_SUCCESS) return r;
@@ -183,14 +181,7 @@ CUresult Transfers::wait_for(Server& server, CUstream stream, Server& other, CUe
     give_back(other, job.at_context, helper);
     return r;
   }
-  std::lock_guard in_order(line->order);
-  {
-    std::lock_guard lock(mutex_);
-    job.number = ++line->submitted;
-  }
-  const uint32_t number = job.number;
-  if (CUresult r = run_in(other, helper, open(std::move(job))); r != CUDA_SUCCESS) return r;
-  return hold(*line, stream, number);
+  return enter(std::move(job), helper, stream);
 }
 
 CUresult Transfers::told(const Server& server, CUcontext context, CUresult result) {

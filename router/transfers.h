@@ -84,9 +84,10 @@ class Transfers {
   CUresult line_of(Server& server, CUstream stream, std::shared_ptr<Line>* out);
   CUresult make_line(Server& server, CUcontext context, std::shared_ptr<Line>* out);
   uint64_t open(Job job);
-  CUresult run_in(Server& server, CUstream stream, uint64_t job);
-  CUresult hold(Line& line, CUstream stream, uint32_t number);
-  void start_without(uint64_t job, CUresult result);
+  // Gives the job a number of its line. It begins when `begins` of job.at is there; from here on
+  // `stream`, which is the line's, waits until it is done.
+  CUresult enter(Job job, CUstream begins, CUstream stream);
+  void start_without(uint64_t job);
   static void begin(void* job);  // the host function
   void begin_locked(std::map<uint64_t, Job>::iterator job);
 

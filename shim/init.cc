@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "api/calls/kernels.h"
 #include "api/cudart/export_table.h"
 #include "api/cudart/host.h"
 #include "base/log.h"
@@ -68,22 +69,9 @@ CUresult host_device_identity(int ordinal, CUuuid* uuid, int* domain, int* bus, 
   return CUDA_SUCCESS;
 }
 
-uint64_t host_each_kernel(CUmodule module, void (*visit)(void*, CUfunction, uint64_t), void* user) {
-  unsigned count = 0;
-  if (driver::cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS) return 0;
-  std::vector<CUfunction> functions(count);
-  if (driver::cuModuleEnumerateFunctions(functions.data(), count, module) != CUDA_SUCCESS) return 0;
-  for (CUfunction function : functions) visit(user, function, 0);
-  return count;
-}
-
-CUresult host_load_module(CUmodule* module, const void* image) {
-  return driver::cuModuleLoadData(module, image);
-}
-
-const cudart::Host kHost = {host_current_context, host_primary_context, host_context_id,
-                            shim::driver_version, host_device_count,    host_device_identity,
-                            host_each_kernel,     host_load_module};
+const cudart::Host kHost = {host_current_context, host_primary_context,    host_context_id,
+                            shim::driver_version, host_device_count,       host_device_identity,
+                            calls::each_kernel,   driver::cuModuleLoadData};
 
 }  // namespace
 
@@ -102,10 +90,6 @@ CUresult cuDriverGetVersion(int* version) {
 CUresult cuGetProcAddress_v2(const char* symbol, void** address, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
   return cudart::get_proc_address(symbol_rows(), symbol, address, version, flags, status);
-}
-
-CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuint64_t flags) {
-  return driver::cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
 }
 
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {

@@ -1,6 +1,6 @@
 // First versions of functions whose sizes had 32 bits and whose addresses, if any, already had all:
-// today's with narrower numbers. The others (api/spec, "addresses of 32 bits") are refused.
-// SPDX-License-Identifier: Apache-2.0
+// today's with narrower numbers. The others (api/spec,
+// "addresses of 32 bits") are refused. SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cudaProfiler.h>
 

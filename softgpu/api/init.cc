@@ -29,10 +29,6 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** address, int version, cu
   return cudart::get_proc_address(softgpu::symbol_rows(), symbol, address, version, flags, status);
 }
 
-CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuint64_t flags) {
-  return driver::cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
-}
-
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   softgpu::Driver::instance();  // the tables reach the driver through the host that this sets
   if (table != nullptr && id != nullptr) {

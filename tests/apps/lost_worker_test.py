@@ -14,17 +14,6 @@ import run_app
 END_SECONDS_MAX = 20
 
 
-def children(pid):
-    """Processes that `pid` has started."""
-    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue  # it has ended
-        if int(fields[1]) == pid:
-            yield int(entry.parent.name)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -38,7 +27,7 @@ def main():
                               stdin=subprocess.DEVNULL, start_new_session=True) as guest:
             if guest.stdout.readline() != b"held\n":
                 sys.exit("the guest did not come so far")
-            for pid in children(server.process.pid):
+            for pid in run_app.children(server.process.pid):
                 os.kill(pid, signal.SIGKILL)
             try:
                 out, _ = guest.communicate(timeout=END_SECONDS_MAX)

@@ -50,6 +50,17 @@ def environment(build, **more):
     return env
 
 
+def children(pid):
+    """Processes that `pid` has started."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[1]) == pid:
+            yield int(entry.parent.name)
+
+
 def run(command, env):
     """(exit code, stdout, stderr). Never hangs."""
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -47,6 +47,8 @@ TEST(InitTest, DISABLED_BeforeInit) {
   EXPECT_CU(cuStreamSynchronize(nullptr), CUDA_ERROR_NOT_INITIALIZED);
   EXPECT_CU(cuEventCreate(&event, 0), CUDA_ERROR_NOT_INITIALIZED);
   EXPECT_CU(cuModuleLoadData(&module, kKernels), CUDA_ERROR_NOT_INITIALIZED);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  EXPECT_CU(cuThreadExchangeStreamCaptureMode(&mode), CUDA_ERROR_NOT_INITIALIZED);
   int version = 0;
   EXPECT_OK(cuDriverGetVersion(&version));
   EXPECT_OK(cuInit(0));

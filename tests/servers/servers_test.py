@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 
+from run_app import children
 from harness import BUILD, VGPU, environment, expect, json_of, server, until, vgpu
 
 SOFT = str(BUILD / "lib/softgpu/libcuda.so.1")
@@ -46,17 +47,6 @@ def refused(first, folder):
     result = vgpu("run", "--server", f"{first},{first}", "--devices", "0", "--", "true")
     expect(result.returncode == 125 and "CUDA_VISIBLE_DEVICES" in result.stderr,
            "--devices is of one server", result)
-
-
-def children(pid):
-    """Processes that `pid` has started: a server's workers."""
-    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue  # it has ended
-        if int(fields[1]) == pid:
-            yield int(entry.parent.name)
 
 
 def one_lost(first, second):
