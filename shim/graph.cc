@@ -9,6 +9,7 @@
 #include "shim/graph_commands.h"
 #include "shim/graph_exec.h"
 #include "shim/graph_source.h"
+#include "shim/kernel_use.h"
 #include "shim/memory_operation.h"
 #include "shim/module_table.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "op.h"
+#include "shim/kernel_use.h"
 #include "shim/memory_operation.h"
 #include "shim/module_table.h"
 

@@ -12,6 +12,7 @@
 #include "driver_functions.h"
 #include "shim/capture_hooks.h"
 #include "shim/kernel_launch.h"
+#include "shim/kernel_use.h"
 #include "shim/module_table.h"
 #include "shim/stream_table.h"
 

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "driver_functions.h"
+#include "shim/kernel_use.h"
 #include "shim/module_table.h"
 
 namespace vgpu::driver {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "driver_functions.h"
+#include "shim/kernel_use.h"
 #include "shim/module_table.h"
 
 namespace vgpu::driver {

@@ -50,27 +50,11 @@ inline Function* find_function(Session& session, CUfunction handle) {
   Function* function = session.functions.find(id_of(handle));
   return function != nullptr ? function : session.kernels.find(id_of(handle));
 }
-// A library's kernel as it is in `context`; any other as it is. The first use in a further context
-// asks the worker, as a driver may have to load it there: its error is the call's.
-CUresult use_in_further(Session& session, Context* context, const Function& function,
-                        Kernel** kernel);
-inline CUresult use_kernel(Session& session, Context* context, const Function& function,
-                           Kernel** kernel) {
-  *kernel = function.kernel;
-  if (function.context != nullptr || function.home_life == context->unique_id) [[likely]]
-    return CUDA_SUCCESS;
-  return use_in_further(session, context, function, kernel);
-}
 // A module, or the library behind a module that cuLibraryGetModule made.
 Module* find_module(Session& session, CUmodule handle);
 
 CUresult find_global(Session& session, Context* context, Module* module, const char* name,
                      CUdeviceptr* address, size_t* bytes);
-CUresult set_function_attribute(Session& session, Context* context, Function* function,
-                                CUfunction_attribute which, int value);
-CUresult set_cache_config(Session& session, Context* context, Function* function,
-                          CUfunc_cache config);
-CUresult param_info(const Function& function, size_t index, size_t* offset, size_t* bytes);
 
 }  // namespace vgpu::shim
 

@@ -8,6 +8,7 @@
 #include "driver_functions.h"
 #include "shim/device.h"
 #include "shim/kernel_launch.h"
+#include "shim/kernel_use.h"
 #include "shim/module_table.h"
 #include "shim/occupancy_model.h"
 
