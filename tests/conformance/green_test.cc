@@ -17,6 +17,22 @@ TEST_F(GreenTest, ADeviceHasAllItsMultiprocessors) {
   EXPECT_EQ(of_context.sm.smCount, all_.sm.smCount);
 }
 
+TEST_F(GreenTest, WhatIsAskedForWronglyIsNotMade) {
+  EXPECT_CU(cuDeviceGetDevResource(device_, nullptr, CU_DEV_RESOURCE_TYPE_SM),
+            CUDA_ERROR_INVALID_VALUE);
+  CUdevResourceDesc descriptor = nullptr;
+  ASSERT_OK(cuDevResourceGenerateDesc(&descriptor, &all_, 1));
+  CUgreenCtx none = nullptr;
+  EXPECT_CU(cuGreenCtxCreate(&none, descriptor, device_, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(none, nullptr);
+  const CUgreenCtx green = make(&all_);
+  CUstream stream = nullptr;
+  EXPECT_CU(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_DEFAULT, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(stream, nullptr);
+  EXPECT_CU(cuCtxFromGreenCtx(nullptr, green), CUDA_ERROR_INVALID_VALUE);
+  end(green);
+}
+
 TEST_F(GreenTest, GroupsAndWhatIsLeftAreTheWhole) {
   SKIP_UNLESS_IT_CAN_BE_SPLIT();
   unsigned possible = 0;
