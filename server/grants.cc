@@ -176,20 +176,22 @@ bool Ledgers::adopt(uint64_t session, const WorkerGrants& grants, const std::str
 
 Status Ledgers::resize(uint64_t session, const WorkerGrants& now, const WorkerGrants& wanted,
                        const TenantBound& tenant) {
-  VGPU_RETURN_IF_ERROR(tenants_.resize(session, tenant, sum_of(wanted)));
+  // First everything that grows, then what shrinks: another session takes at once what is given
+  // back, so that a refusal must never have to take it again.
+  const uint64_t before = sum_of(now);
+  const uint64_t after = sum_of(wanted);
+  VGPU_RETURN_IF_ERROR(tenants_.resize(session, tenant, std::max(before, after)));
   for (uint32_t i = 0; i < now.count; ++i) {
-    Status resized = devices_[now.device[i]].resize(session, wanted.bytes[i]);
-    if (resized.ok()) continue;
-    // Going back down, or to what was there, cannot fail.
+    Status grown = devices_[now.device[i]].resize(session, std::max(now.bytes[i], wanted.bytes[i]));
+    if (grown.ok()) continue;
     for (uint32_t done = 0; done < i; ++done)
       (void)devices_[now.device[done]].resize(session, now.bytes[done]);
-    TenantBound unbound = tenant;
-    unbound.bytes_max = 0;
-    (void)tenants_.resize(session, unbound, sum_of(now));
-    return Status(resized.code(),
-                  "device " + std::to_string(now.device[i]) + ": " + resized.text());
+    (void)tenants_.resize(session, tenant, before);
+    return Status(grown.code(), "device " + std::to_string(now.device[i]) + ": " + grown.text());
   }
-  return ok_status();
+  for (uint32_t i = 0; i < now.count; ++i)
+    (void)devices_[now.device[i]].resize(session, wanted.bytes[i]);
+  return tenants_.resize(session, tenant, after);
 }
 
 void Ledgers::give_back(uint64_t session) {
