@@ -64,6 +64,10 @@ inline constexpr uint32_t kStagingAlignBytes =
 // Behind this offset a slab starts over when it can: as much as the caches hold well.
 inline constexpr uint64_t kStagingWarmBytes = 1 << 20;
 inline constexpr uint32_t kStagingEntriesMax = 4096;  // allocations in flight; the next one waits
+inline constexpr uint32_t kDownPiecesMax = 1024;      // results in flight, likewise
+// Whoever waits for so long for space that one record holds goes another way: its stream may be
+// stuck, and what ends that may be behind this wait. A network is slow without being stuck.
+inline constexpr int64_t kSlabPatienceNs = 20'000'000, kSlabPatienceNetworkNs = 500'000'000;
 
 // --- regions of virtual machines
 // ----------------------------------------------------------------------

@@ -18,6 +18,37 @@ uint64_t piece_bytes(uint64_t slab_bytes, uint64_t bytes) {
   return std::min(std::clamp(quarter, kPieceBytesMin, kPieceBytesMax), slab_bytes / 4);
 }
 
+// Sends all of `source` by records of `op`, each with as much of it as `args` says: through the
+// slab, or behind the records where it is little or the slab is stuck. `advance` is told how much
+// the record before has taken. `stream`: null for what is of none.
+template <typename Args, typename Advance>
+CUresult send_all(Session& session, Context* context, Op op, Args* args,
+                  std::span<const std::byte> source, const StreamRef* stream, Advance&& advance) {
+  const uint64_t step = piece_bytes(session.channel().up_slab().size(), source.size());
+  while (!source.empty()) {
+    args->bytes = std::min<uint64_t>(step, source.size());
+    Sent sent = Sent::kStuck;
+    if (args->bytes > protocol::kBlobInlineBytesMax) {
+      if (stream != nullptr) session.pace(*stream);
+      sent = send_piece(
+          session, args->bytes, FillFrom{source.first(args->bytes)}, [&](uint64_t offset) {
+            args->slab_offset = offset;
+            return session.post_locked(context, op, *args, {}, protocol::kNoReply, stream);
+          });
+    }
+    if (sent == Sent::kStuck) {
+      args->bytes = std::min<uint64_t>(args->bytes, protocol::kBlobInlineBytesMax);
+      args->slab_offset = 0;
+      if (session.post(context, op, *args, source.first(args->bytes), stream) != 0)
+        sent = Sent::kYes;
+    }
+    if (sent != Sent::kYes) return session.lost();
+    advance(args, args->bytes);
+    source = source.subspan(args->bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
 // A piece as it lies in the caller's memory.
 struct Span {
   uint64_t offset = 0, bytes = 0;
@@ -27,31 +58,13 @@ struct Span {
 
 CUresult stage_to_device(Session& session, Context* context, uint64_t to, const void* from,
                          uint64_t bytes, const StreamRef& stream) {
-  const auto* source = static_cast<const std::byte*>(from);
   wire::CopyToDeviceArgs args;
   args.stream = stream.id;
+  args.destination = to;
   session.stats().add(&Stats::bytes_to_device, bytes);
-  if (bytes <= protocol::kBlobInlineBytesMax) {
-    args.destination = to;
-    args.bytes = bytes;
-    return session.post(context, Op::kCopyToDevice, args, {source, bytes}, &stream) != 0
-               ? CUDA_SUCCESS
-               : session.lost();
-  }
-  const uint64_t step = piece_bytes(session.channel().up_slab().size(), bytes);
-  for (uint64_t done = 0; done < bytes; done += step) {
-    args.destination = to + done;
-    args.bytes = std::min(step, bytes - done);
-    session.pace(stream);
-    const bool sent = send_piece(session, args.bytes, FillFrom{{source + done, args.bytes}},
-                                 [&](uint64_t offset) {
-                                   args.slab_offset = offset;
-                                   return session.post_locked(context, Op::kCopyToDevice, args, {},
-                                                              protocol::kNoReply, &stream);
-                                 });
-    if (!sent) return session.lost();
-  }
-  return CUDA_SUCCESS;
+  return send_all(session, context, Op::kCopyToDevice, &args,
+                  {static_cast<const std::byte*>(from), bytes}, &stream,
+                  [](wire::CopyToDeviceArgs* each, uint64_t sent) { each->destination += sent; });
 }
 
 CUresult stage_from_device(Session& session, Context* context, void* to, uint64_t from,
@@ -81,28 +94,12 @@ CUresult stage_from_device(Session& session, Context* context, void* to, uint64_
 
 CUresult stage_image(Session& session, Context* context, uint64_t upload, const void* image,
                      uint64_t bytes) {
-  const auto* source = static_cast<const std::byte*>(image);
-  const uint64_t step = piece_bytes(session.channel().up_slab().size(), bytes);
   wire::ImageChunkArgs args;
   args.upload = upload;
   args.total = bytes;
-  for (uint64_t done = 0; done < bytes; done += step) {
-    args.offset = done;
-    args.bytes = std::min(step, bytes - done);
-    if (args.bytes <= protocol::kBlobInlineBytesMax) {
-      if (session.post(context, Op::kImageChunk, args, {source + done, args.bytes}) == 0)
-        return session.lost();
-      continue;
-    }
-    const bool sent = send_piece(session, args.bytes, FillFrom{{source + done, args.bytes}},
-                                 [&](uint64_t offset) {
-                                   args.slab_offset = offset;
-                                   return session.post_locked(context, Op::kImageChunk, args, {},
-                                                              protocol::kNoReply, nullptr);
-                                 });
-    if (!sent) return session.lost();
-  }
-  return CUDA_SUCCESS;
+  return send_all(session, context, Op::kImageChunk, &args,
+                  {static_cast<const std::byte*>(image), bytes}, nullptr,
+                  [](wire::ImageChunkArgs* each, uint64_t sent) { each->offset += sent; });
 }
 
 }  // namespace vgpu::shim

@@ -18,14 +18,18 @@ struct FillFrom {
   void operator()(std::byte* slab) const { stream_copy(slab, source.data(), source.size()); }
 };
 
+// kLost, kStuck: no record was written. kStuck: the slab is held by work that does not move on, and
+// the bytes should go behind records, which wait for nobody but their own stream.
+enum class Sent : uint8_t { kYes, kLost, kStuck };
+
 // `fill` puts `bytes` bytes into the up-slab; `write` completes and writes the record that reads
-// them, under the channel's lock. Others may write records while the piece is filled. False: no
-// record was written.
+// them, under the channel's lock. Others may write records while the piece is filled.
 template <typename Fill, typename Write>
-bool send_piece(Session& session, uint64_t bytes, Fill&& fill, Write&& write) {
+Sent send_piece(Session& session, uint64_t bytes, Fill&& fill, Write&& write) {
   protocol::GuestChannel& channel = session.channel();
-  const protocol::Staging::Piece piece = channel.allocate_up(bytes);
-  if (!piece.ok()) return false;
+  bool stuck = false;
+  const protocol::Staging::Piece piece = channel.allocate_up(bytes, &stuck);
+  if (!piece.ok()) return stuck ? Sent::kStuck : Sent::kLost;
   std::byte* const slab = channel.up_slab().data() + piece.offset;
   if (protocol::Mover* mover = channel.mover(); mover == nullptr) [[likely]] {
     fill(slab);
@@ -38,7 +42,7 @@ bool send_piece(Session& session, uint64_t bytes, Fill&& fill, Write&& write) {
   std::lock_guard lock(channel.lock());
   const uint64_t number = write(piece.offset);
   channel.bind_up(piece, number);
-  return number != 0;
+  return number != 0 ? Sent::kYes : Sent::kLost;
 }
 
 // Parts of one copy from the device that are on their way, the oldest first. `Take` is called with

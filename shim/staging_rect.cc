@@ -60,21 +60,38 @@ Args staged_args(const RectEnd& end, const Part& part, const StreamRef& stream) 
   return args;
 }
 
+// Behind its record.
+bool send_inline(Session& session, Context* context, const RectEnd& to, const RectSide& from,
+                 const Part& part, const StreamRef& stream) {
+  const auto args = staged_args<wire::RectToDeviceArgs>(to, part, stream);
+  std::byte packed[protocol::kBlobInlineBytesMax];
+  pack(packed, from, part);
+  return session.post(context, Op::kRectToDevice, args, {packed, args.bytes}, &stream) != 0;
+}
+
 bool send(Session& session, Context* context, const RectEnd& to, const RectSide& from,
           const Part& part, const StreamRef& stream) {
   auto args = staged_args<wire::RectToDeviceArgs>(to, part, stream);
-  if (args.bytes <= protocol::kBlobInlineBytesMax) {
-    std::byte packed[protocol::kBlobInlineBytesMax];
-    pack(packed, from, part);
-    return session.post(context, Op::kRectToDevice, args, {packed, args.bytes}, &stream) != 0;
-  }
+  if (args.bytes <= protocol::kBlobInlineBytesMax)
+    return send_inline(session, context, to, from, part, stream);
   session.pace(stream);
-  return send_piece(
+  const Sent sent = send_piece(
       session, args.bytes, [&](std::byte* slab) { pack(slab, from, part); },
       [&](uint64_t offset) {
         args.slab_offset = offset;
         return session.post_locked(context, Op::kRectToDevice, args, {}, protocol::kNoReply,
                                    &stream);
+      });
+  if (sent != Sent::kStuck) return sent == Sent::kYes;
+  RectCopy box;
+  box.width = part.width;
+  box.height = part.height;
+  box.depth = part.depth;
+  return each_piece(
+      box, protocol::kBlobInlineBytesMax,
+      [&](uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth) {
+        return send_inline(session, context, to, from,
+                           {part.x + x, part.y + y, part.z + z, width, height, depth}, stream);
       });
 }
 

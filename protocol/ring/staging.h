@@ -1,4 +1,4 @@
-// Space in a slab: a first-in-first-out ring of pieces, retired by sequence number or by hand.
+// Space in the up-slab: a first-in-first-out ring of pieces, retired by sequence number.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef VGPU_PROTOCOL_RING_STAGING_H_
 #define VGPU_PROTOCOL_RING_STAGING_H_
@@ -10,13 +10,11 @@
 
 namespace vgpu::protocol {
 
-// Belongs to the guest, for both slabs; the worker only sees offsets. Private memory, no atomics:
-// the caller holds a lock (the channel's for the up-slab, its own for the down-slab). Allocates
-// nothing after construction.
+// Belongs to the guest; the worker only sees offsets. Private memory, no atomics: the caller holds
+// the channel's lock. Allocates nothing after construction.
 //
-//   up:    allocate, copy in, write the record, bind(ticket, sequence);
-//          retire_through(value(kSlabRetired))
-//   down:  allocate, write the record, wait for the reply, copy out, release(ticket)
+//   allocate, copy in, write the record, bind(ticket, sequence);
+//   retire_through(value(kSlabRetired))
 //
 // Space comes back in the order in which it was given: a piece that is not yet free holds back
 // those behind it. Low offsets are used again as soon as they are free, so that what streams
@@ -41,7 +39,7 @@ class Staging {
   // Frees the pieces of all records up to `sequence`.
   void retire_through(uint64_t sequence);
 
-  // Frees one piece by hand.
+  // Frees one piece that no record reads.
   void release(uint64_t ticket);
 
   // The record whose retirement frees space next; 0 when the oldest piece is not bound (it waits

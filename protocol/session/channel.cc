@@ -37,8 +37,10 @@ Result<std::unique_ptr<GuestChannel>> GuestChannel::open(std::unique_ptr<Transpo
   return std::unique_ptr<GuestChannel>(new GuestChannel(std::move(transport), view, spin));
 }
 
-Staging::Piece GuestChannel::allocate_up(uint64_t bytes) {
+Staging::Piece GuestChannel::allocate_up(uint64_t bytes, bool* stuck) {
   if (bytes == 0 || bytes > up_.bytes_max()) return {};
+  const int64_t network_or_not = mover_ != nullptr ? kSlabPatienceNetworkNs : kSlabPatienceNs;
+  const int64_t patience_ns = stuck != nullptr ? network_or_not : -1;
   std::unique_lock hold(lock_);
   for (;;) {
     if (dead()) return {};
@@ -46,8 +48,18 @@ Staging::Piece GuestChannel::allocate_up(uint64_t bytes) {
     if (Staging::Piece piece = up_.allocate(bytes); piece.ok()) return piece;
     if (const uint64_t oldest = up_.oldest_sequence(); oldest != 0) {
       producer_.publish();  // the record that frees space must be seen
+      if (stuck != nullptr && oldest == stuck_) {
+        *stuck = true;
+        return {};
+      }
       hold.unlock();
-      if (semaphores_.wait(Semaphore::kSlabRetired, oldest) != WaitResult::kReady) return {};
+      const WaitResult waited = semaphores_.wait(Semaphore::kSlabRetired, oldest, patience_ns);
+      if (waited == WaitResult::kDead) return {};
+      if (waited == WaitResult::kTimeout) {
+        hold.lock();
+        stuck_ = oldest;
+        continue;
+      }
     } else {
       // Another thread fills the oldest piece: nothing retires before it has written its record.
       hold.unlock();
@@ -75,7 +87,7 @@ Staging::Piece GuestChannel::allocate_down(uint64_t bytes, bool wait) {
   Staging::Piece piece;
   const auto try_allocate = [&] {  // asked again after it has succeeded
     std::lock_guard<std::mutex> hold(down_lock_);
-    if (!piece.ok()) piece = down_.allocate(bytes);
+    if (!piece.ok() && (wait || down_.free_bytes() / 2 >= bytes)) piece = down_.allocate(bytes);
     return piece.ok();
   };
   if (!try_allocate() && wait) (void)semaphores_.wait_for_guest(try_allocate);
@@ -85,7 +97,7 @@ Staging::Piece GuestChannel::allocate_down(uint64_t bytes, bool wait) {
 void GuestChannel::release_down(const Staging::Piece& piece) {
   {
     std::lock_guard<std::mutex> hold(down_lock_);
-    down_.release(piece.ticket);
+    down_.release(piece);
   }
   semaphores_.wake_guest_waiters();
 }

@@ -8,6 +8,7 @@
 
 #include "base/spin_mutex.h"
 #include "protocol/ring/consumer.h"
+#include "protocol/ring/down_space.h"
 #include "protocol/ring/host_calls.h"
 #include "protocol/ring/layout.h"
 #include "protocol/ring/producer.h"
@@ -40,13 +41,15 @@ class GuestChannel {
   // Room in the up-slab: retires what is past, waits for more. Without lock(), so that others go on
   // while the caller waits and fills the piece. Then, under lock(), bind_up says which record reads
   // it; 0: none will. Not ok(): the channel is dead or bytes is more than the slab.
-  Staging::Piece allocate_up(uint64_t bytes);
+  // With `stuck`: not ok() and true there when all space was held by one record for longer than
+  // work that moves on takes, and the caller should go another way.
+  Staging::Piece allocate_up(uint64_t bytes, bool* stuck = nullptr);
   void bind_up(const Staging::Piece& piece, uint64_t sequence);
 
   // Room in the down-slab. A thread that holds none may wait for it (`wait`); one that holds some
-  // asks without waiting, or two such threads could wait for each other. Not ok(): no room, dead,
-  // the session has failed,
-  // or bytes is more than the slab. Thread-safe.
+  // asks without waiting, or two such threads could wait for each other, and gets no more than
+  // leaves as much for others. Not ok(): no room, dead, the session has failed, or bytes is more
+  // than the slab. Thread-safe.
   Staging::Piece allocate_down(uint64_t bytes, bool wait);
   // After the reply, when the bytes are copied out. Thread-safe.
   void release_down(const Staging::Piece& piece);
@@ -67,8 +70,9 @@ class GuestChannel {
   SpinMutex lock_;
   Producer producer_;
   Staging up_;            // under lock_
+  uint64_t stuck_ = 0;    // under lock_: the record that somebody has waited for in vain
   std::mutex down_lock_;  // guards down_; may be taken under lock_, not the other way
-  Staging down_;
+  DownSpace down_;
   ReplyPool replies_;
   SemaphoreReader semaphores_;
   HostCallReader host_calls_;

@@ -218,6 +218,64 @@ TEST_F(ProgressTest, ACopyOutBehindALongKernelHoldsNoOtherStreamUp) {
   EXPECT_EQ(out, std::vector<uint32_t>(64, 5));
 }
 
+// Copies of pageable memory share what they pass through with those of a stream that is stuck, and
+// come back again and again to what that one holds.
+constexpr size_t kMuch = 8 << 20, kRounds = 3;  // bytes; in all, more than a slab
+
+TEST_F(ProgressTest, CopiesToOneStuckStreamHoldNoOthersUp) {
+  Stream stuck, free_stream;
+  const Words held(20'000), other(kMuch / 4);
+  const std::vector<uint32_t> few(held.bytes() / 4, 3), much(kMuch / 4, 4);
+  std::future<void> copy;
+  {
+    Gate gate(function("gate"), stuck);
+    copy =
+        aside([&] { EXPECT_OK(cuMemcpyHtoDAsync_v2(held.at(), few.data(), held.bytes(), stuck)); });
+    (void)copy.wait_for(kAWhile);  // a driver may block it
+    for (size_t round = 0; round < kRounds; ++round) {
+      EXPECT_SOON(EXPECT_OK(cuMemcpyHtoDAsync_v2(other.at(), much.data(), kMuch, free_stream)));
+      CUDA_MEMCPY2D rows = {};
+      rows.srcMemoryType = CU_MEMORYTYPE_HOST;
+      rows.srcHost = much.data();
+      rows.srcPitch = 6000;
+      rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      rows.dstDevice = other.at();
+      rows.dstPitch = 8192;
+      rows.WidthInBytes = 6000;
+      rows.Height = kMuch / 8192;
+      EXPECT_SOON(EXPECT_OK(cuMemcpy2DAsync_v2(&rows, free_stream)));
+      EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+      EXPECT_CU(cuStreamQuery(stuck), CUDA_ERROR_NOT_READY);
+    }
+    gate.open();
+    copy.get();
+  }
+  EXPECT_EQ(held.read(), few);
+  EXPECT_EQ(other.read(), much);
+}
+TEST_F(ProgressTest, CopiesFromOneStuckStreamHoldNoOthersUp) {
+  Stream stuck, free_stream;
+  const Words held(200'000), other(kMuch / 4);
+  const std::vector<uint32_t> few(held.bytes() / 4, 3), much(kMuch / 4, 4);
+  held.write(few);
+  other.write(much);
+  std::vector<uint32_t> out(few.size()), more(much.size());
+  Gate gate(function("gate"), stuck);
+  auto copy = aside([&] {
+    EXPECT_OK(cuMemcpyDtoHAsync_v2(out.data(), held.at(), held.bytes(), stuck));
+    EXPECT_OK(cuStreamSynchronize(stuck));
+  });
+  EXPECT_EQ(copy.wait_for(kAWhile), std::future_status::timeout);
+  for (size_t round = 0; round < kRounds; ++round) {
+    EXPECT_SOON(EXPECT_OK(cuMemcpyDtoHAsync_v2(more.data(), other.at(), kMuch, free_stream)));
+    EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+  }
+  EXPECT_EQ(more, much);
+  gate.open();
+  copy.get();
+  EXPECT_EQ(out, few);
+}
+
 TEST_F(ProgressTest, EndingOneContextHoldsNoOtherUp) {
   SKIP_UNLESS_HOST_MEMORY_IS_MAPPED();
   CUcontext second = nullptr;
