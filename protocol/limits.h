@@ -85,7 +85,7 @@ inline constexpr int kBeatsMissedMax = 10;         // then it is believed to be 
 // --- control messages
 // ------------------------------------------------------------------------------
 inline constexpr size_t kControlMessageBytesMax = 128 * 1024;  // longer: malformed
-inline constexpr size_t kControlDescriptorsMax = 4;            // more: malformed, all are closed
+inline constexpr size_t kControlDescriptorsMax = 6;            // more: malformed, all are closed
 inline constexpr size_t kNameBytesMax = 255;
 inline constexpr size_t kListedNameBytesMax = 63;  // names in a listing of guests are cut
 inline constexpr size_t kTextBytesMax = 1023;

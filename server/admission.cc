@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admission.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -45,12 +47,58 @@ bool is_surprise(uint64_t cost, uint64_t ns) { return ns > 2 * cost + 50'000; }
 
 }  // namespace
 
-Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns)
+// Two atomic additions for each call; none of them waits.
+class Admission::Places {
+ public:
+  void enter(uint32_t place, Admission* admission) {
+    all_[place].admission.store(admission, std::memory_order_seq_cst);
+  }
+  // Nobody calls it any more when this returns.
+  void leave(uint32_t place) {
+    all_[place].admission.store(nullptr, std::memory_order_seq_cst);
+    while (all_[place].users.load(std::memory_order_seq_cst) != 0) sched_yield();
+  }
+  template <typename Call>
+  void with(uint64_t note, Call call) {
+    Place& place = all_[place_of(note)];
+    place.users.fetch_add(1, std::memory_order_seq_cst);
+    if (Admission* const found = place.admission.load(std::memory_order_seq_cst); found != nullptr)
+      call(found);
+    place.users.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+ private:
+  struct Place {
+    std::atomic<uint32_t> users{0};
+    std::atomic<Admission*> admission{nullptr};
+  };
+  std::array<Place, kPlacesMax> all_;
+};
+
+Admission::Places& Admission::places() {
+  static Places* const all = new Places;  // NOLINT: threads of the device may be in it to the end
+  return *all;
+}
+
+Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns, uint32_t place)
     : meter_(link == nullptr ? nullptr : find_meter(driver)),
       link_(takes_turns(link, meter_) ? link : nullptr),
-      late_ns_(late_ns) {
+      late_ns_(late_ns),
+      place_(place),
+      place_bits_(place == kAlone ? 0 : uint64_t{place} << 10) {
   if (meter_ == nullptr) return;
   SoftMeterHooks hooks;
+  if (place_ != kAlone) {
+    places().enter(place_, this);
+    hooks.used = [](void*, uint64_t note, uint64_t ns) {
+      places().with(note, [&](Admission* self) { self->used(note, ns); });
+    };
+    hooks.done = [](void*, uint64_t kind, uint64_t note, uint64_t ns) {
+      places().with(note, [&](Admission* self) { self->done(kind, note, ns); });
+    };
+    meter_->start(&hooks);
+    return;
+  }
   hooks.context = this;
   hooks.used = [](void* self, uint64_t note, uint64_t ns) {
     static_cast<Admission*>(self)->used(note, ns);
@@ -59,6 +107,15 @@ Admission::Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns
     static_cast<Admission*>(self)->done(kind, note, ns);
   };
   meter_->start(&hooks);
+}
+
+Admission::~Admission() {
+  if (meter_ != nullptr && place_ != kAlone) places().leave(place_);
+}
+
+void limit_all_kernels(const DriverTable& driver, uint64_t ms) {
+  if (const SoftMeterTable* const meter = find_meter(driver); meter != nullptr)
+    meter->limit_kernels(ms);
 }
 
 bool Admission::limit_kernels(uint64_t ms) {
@@ -229,13 +286,13 @@ void Admission::end() {
 }
 
 void Admission::used(uint64_t note, uint64_t ns) {
-  const uint32_t engine = note >> 8 & 0xff;
+  const uint32_t engine = engine_of(note);
   link_->slot(note & (kNoted - 1), engine)->measured.fetch_add(ns, std::memory_order_relaxed);
   if (page_ != nullptr) page_->device_ns[engine].fetch_add(ns, std::memory_order_relaxed);
 }
 
 void Admission::done(uint64_t kind, uint64_t note, uint64_t ns) {
-  const uint32_t device = note & (kNoted - 1), engine = note >> 8 & 0xff;
+  const uint32_t device = note & (kNoted - 1), engine = engine_of(note);
   const uint64_t cost = note >> 16;
   TurnSlot* const slot = link_->slot(device, engine);
   if (meter_ == nullptr) {

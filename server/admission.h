@@ -38,6 +38,10 @@ inline constexpr uint64_t kSilenceNs = 1'000'000'000;
 // much again may go there: it may wait for what is held back (a host function, a value in memory).
 inline constexpr uint64_t kStuckNs = 200'000'000;
 
+// Sessions of one process whose work the driver tells apart; a session that is alone there.
+inline constexpr uint32_t kPlacesMax = 64;
+inline constexpr uint32_t kAlone = kPlacesMax;
+
 // One piece of work for an engine of a device.
 struct DeviceWork {
   uint64_t cost_ns = 0;  // for a kind that has not been measured; 0: it is no work of a device
@@ -61,10 +65,13 @@ class Admission {
   };
 
   // `link` null: nobody shares. `driver` meters work itself (the software GPU) or does not.
-  // `late_ns` not 0: every piece waits for so long, as if for its turn; for tests.
-  Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns = 0);
+  // `late_ns` not 0: every piece waits for so long, as if for its turn; for tests. `place`: among
+  // the sessions of this process, each its own; when it ends nothing of it is with the driver.
+  Admission(const DriverTable& driver, TurnLink* link, uint64_t late_ns = 0,
+            uint32_t place = kAlone);
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
+  ~Admission();
 
   // False: it must wait for its turn.
   bool try_admit(uint32_t device, const DeviceWork& work, Ticket* ticket) {
@@ -90,6 +97,8 @@ class Admission {
   // True: the driver ends kernels that run for longer, from the first launch on, with
   // CUDA_ERROR_LAUNCH_TIMEOUT in their context. Before that.
   bool limit_kernels(uint64_t ms);
+  // Whether it could.
+  bool driver_limits_kernels() const { return meter_ != nullptr; }
 
   // Calls `call()`, which gives the piece to the driver.
   template <typename Call>
@@ -155,8 +164,13 @@ class Admission {
             Ticket* ticket) {
     slot->admitted.fetch_add(cost, std::memory_order_relaxed);
     ticket->kind = work.kind;
-    ticket->note = cost << 16 | static_cast<uint64_t>(work.engine) << 8 | device | kNoted;
+    ticket->note = cost << 16 | place_bits_ | static_cast<uint64_t>(work.engine) << 8 | device | kNoted;
   }
+  static uint32_t engine_of(uint64_t note) { return note >> 8 & 0x3; }
+  static uint32_t place_of(uint64_t note) { return note >> 10 & (kPlacesMax - 1); }
+  // Hooks of a driver that has work of several sessions.
+  class Places;
+  static Places& places();
   bool within_cap(Place* place, uint64_t cost);
   void correct_cap(Place* place, uint64_t cost, uint64_t ns);
   bool pass(uint32_t device, const DeviceWork& work, Ticket* ticket);
@@ -177,17 +191,22 @@ class Admission {
 
   static constexpr uint64_t kCostMax = (1ull << 47) - 1;  // what a note has room for: some days
   static constexpr uint64_t kNoted = 0x80;                // so that no note is 0
-  static_assert(protocol::kDevicesMax <= kNoted);
+  static_assert(protocol::kDevicesMax <= kNoted && scheduler::kEngines <= 4);
 
   const SoftMeterTable* const meter_;
   TurnLink* const link_;
   const uint64_t late_ns_;
+  const uint32_t place_;
+  const uint64_t place_bits_;  // in a note
   scheduler::Estimates estimates_{kFirstCost};
   std::array<std::array<Place, scheduler::kEngines>, protocol::kDevicesMax> places_;
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> silent_beat_{scheduler::kNever};  // at which vgpud hangs
   WorkerPage* page_ = nullptr;
 };
+
+// The same as limit_kernels() for all sessions of a process. Before the first launch.
+void limit_all_kernels(const DriverTable& driver, uint64_t ms);
 
 }  // namespace vgpu::server
 

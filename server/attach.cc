@@ -66,6 +66,13 @@ constexpr CUdevice_attribute kNotRemote[] = {
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
 };
 
+// What guests of one process do not share with others (docs/decisions/0045-packed-mode.md).
+constexpr CUdevice_attribute kNotPacked[] = {
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+    CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+};
+
 void take_away(std::span<const CUdevice_attribute> attributes,
                std::vector<protocol::DeviceSnapshot>* devices) {
   for (protocol::DeviceSnapshot& device : *devices) {
@@ -268,6 +275,13 @@ void Devices::drop_reservation() {
   reserved_ = {};
 }
 
+void Devices::give_back() {
+  drop_reservation();
+  for (const auto& device : devices_) {
+    if (device != nullptr) device->close();
+  }
+}
+
 void Devices::reserve_ahead() {
   if (!virtual_memory()) return;
   for (uint64_t base : kDeviceRangeBases) {
@@ -290,7 +304,7 @@ void Devices::choose_range(const protocol::Hello& hello, protocol::HelloReply* r
   }
   for (const protocol::AddressRange& range : offered) {
     if (!possible || reserved_.bytes != 0) break;
-    if (is_ours(range)) reserve(range);
+    if (is_ours(range)) reserve(own_part(range));
   }
   if (reserved_.bytes != 0) {
     reply->allocator = protocol::AllocatorMode::kReserved;
@@ -300,9 +314,10 @@ void Devices::choose_range(const protocol::Hello& hello, protocol::HelloReply* r
   }
 }
 
-void Device::add_peer_facts(const Device& other, std::vector<int32_t>* facts) const {
+void Device::add_peer_facts(const Device& other, bool shared_context,
+                            std::vector<int32_t>* facts) const {
   int can = 0;
-  if (&other != this && driver_->cuDeviceCanAccessPeer != nullptr)
+  if (&other != this && !shared_context && driver_->cuDeviceCanAccessPeer != nullptr)
     (void)driver_->cuDeviceCanAccessPeer(&can, number_, other.number_);
   facts->push_back(can);
   for (int i = 1; i < protocol::kPeerFacts; ++i) {
@@ -367,12 +382,14 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
     const Device& device = *devices->at(i);
     reply.devices.push_back(device.snapshot());
     for (size_t other = 0; other < devices->count(); ++other)
-      device.add_peer_facts(*devices->at(other), &reply.devices.back().peers);
+      device.add_peer_facts(*devices->at(other), devices->is_shared(),
+                            &reply.devices.back().peers);
   }
   const bool remote = (hello.flags & protocol::kHelloRemote) != 0;
   if (remote || (hello.flags & protocol::kHelloRegion) != 0)
     take_away(kOfHostMemory, &reply.devices);
   if (remote) take_away(kNotRemote, &reply.devices);
+  if (devices->is_shared()) take_away(kNotPacked, &reply.devices);
   devices->choose_range(hello, &reply);
   // Blocks of pools are shared piece by piece, which lent slabs have none of.
   if (reply.allocator != protocol::AllocatorMode::kReserved) {
@@ -387,11 +404,13 @@ bool passes_descriptors(const protocol::HelloReply& reply) {
          reply.devices[0].attributes[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] != 0;
 }
 
-protocol::AddressRange claim_host_range(const protocol::Hello& hello,
+protocol::AddressRange claim_host_range(const Devices& devices, const protocol::Hello& hello,
                                         const protocol::AddressRange& device_range) {
   for (const protocol::AddressRange& offered : hello.device_ranges) {
-    if (!is_ours(offered) || (device_range.bytes != 0 && device_range != offered)) continue;
-    const protocol::AddressRange range = protocol::host_range_behind(offered);
+    if (!is_ours(offered)) continue;
+    if (device_range.bytes != 0 && device_range != devices.own_part(offered)) continue;
+    const protocol::AddressRange range =
+        devices.own_part(protocol::host_range_behind(offered));
     void* wanted = reinterpret_cast<void*>(range.base);
     void* got = mmap(wanted, range.bytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -400,6 +419,10 @@ protocol::AddressRange claim_host_range(const protocol::Hello& hello,
   }
   log(Level::kWarn, "the address ranges for host memory are taken in this process");
   return {};
+}
+
+void give_back_host_range(const protocol::AddressRange& range) {
+  if (range.bytes != 0) (void)munmap(reinterpret_cast<void*>(range.base), range.bytes);
 }
 
 }  // namespace vgpu::server

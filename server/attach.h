@@ -49,8 +49,9 @@ class Device {
   // Name, identity, attributes and limits as a guest sees them that is granted grant_bytes. Some
   // context is current.
   protocol::DeviceSnapshot snapshot() const;
-  // What protocol::PeerFact says of it and `other`.
-  void add_peer_facts(const Device& other, std::vector<int32_t>* facts) const;
+  // What protocol::PeerFact says of it and `other`. Access is a context's, so who shares that has
+  // none.
+  void add_peer_facts(const Device& other, bool shared_context, std::vector<int32_t>* facts) const;
 
   uint64_t grant_bytes = 0;  // of the guest
 
@@ -103,6 +104,18 @@ class Devices {
   Status grant(const std::vector<DeviceGrant>& grants);
   // All of them, with so much memory on each.
   Status grant_all(uint64_t bytes);
+  // The guest has one of `parts` pieces of every address range, as others of this process have
+  // theirs.
+  void set_part(uint32_t part, uint32_t parts) {
+    part_ = part;
+    parts_ = parts;
+  }
+  bool is_shared() const { return parts_ > 1; }
+  protocol::AddressRange own_part(const protocol::AddressRange& range) const {
+    return protocol::part_of(range, part_, parts_);
+  }
+  // Contexts and addresses go back to the driver: for a process that goes on.
+  void give_back();
   // What the guest gets: an address range that both hold, or another way to allocate.
   void choose_range(const protocol::Hello& hello, protocol::HelloReply* reply);
 
@@ -115,6 +128,7 @@ class Devices {
   std::vector<std::unique_ptr<Device>> devices_;
   int driver_version_ = 0;
   protocol::AddressRange reserved_;
+  uint32_t part_ = 0, parts_ = 1;
 };
 
 // The answer to a hello that has been checked, but for the channel's memory. What is granted has
@@ -123,10 +137,11 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
                                 const std::string& driver_name);
 
 // Claims a range for host memory that the guest holds too, so that the driver puts nothing there:
-// behind the device range that was chosen, or behind any that the guest offers when none was. Empty
-// when all are taken: then the guest can map no host memory.
-protocol::AddressRange claim_host_range(const protocol::Hello& hello,
+// behind the device range that was chosen, or behind any that the guest offers when none was, or
+// the guest's part of that. Empty when all are taken: then the guest can map no host memory.
+protocol::AddressRange claim_host_range(const Devices& devices, const protocol::Hello& hello,
                                         const protocol::AddressRange& device_range);
+void give_back_host_range(const protocol::AddressRange& range);
 
 // Whether descriptors pass between the guest and its worker, as the answer says.
 bool passes_descriptors(const protocol::HelloReply& reply);

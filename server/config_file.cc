@@ -40,11 +40,10 @@ void take_limits(const ConfigTable& table, protocol::GuestLimits* limits) {
 void take_mode(const ConfigTable& table, Profile* profile) {
   std::string mode = mode_name(profile->mode);
   table.take("mode", &mode);
-  if (mode == mode_name(SharingMode::kMps)) {
-    profile->mode = SharingMode::kMps;
-  } else if (mode != mode_name(SharingMode::kIsolated)) {
-    table.fault("mode", mode == "packed" ? "'packed' is not there yet: \"isolated\" and \"mps\" are"
-                                         : "must be \"isolated\" or \"mps\", not '" + mode + "'");
+  if (const auto known = mode_named(mode)) {
+    profile->mode = *known;
+  } else {
+    table.fault("mode", "must be \"isolated\", \"mps\" or \"packed\", not '" + mode + "'");
   }
   uint64_t percent = profile->thread_percent;
   table.take_number("thread_percentage", 1, 100, &percent);
@@ -70,6 +69,8 @@ Profile take_profile(const ConfigTable& table) {
   if (!parse_priority(priority, &profile.share.priority))
     table.fault("priority", "must be \"system\", \"latency\", \"normal\" or \"spot\"");
   table.take("exclusive", &profile.exclusive);
+  if (profile.exclusive && profile.mode == SharingMode::kPacked)
+    table.fault("exclusive", "has no meaning with mode = \"packed\"");
   if (profile.exclusive && table.has("memory"))
     table.fault("memory", "has no meaning beside 'exclusive': the guest has the whole device");
   take_limits(table, &profile.limits);

@@ -4,6 +4,7 @@
 
 #include "op.h"
 #include "protocol/limits.h"
+#include "server/log.h"
 #include "server/session.h"
 #include "server_handlers.h"
 
@@ -25,6 +26,7 @@ Context* Session::add_context(uint64_t id, CUcontext handle, uint32_t slot, uint
   // release: partner is home_context().
   if (handle != nullptr && handle == home())
     home_context_.store(&context, std::memory_order_release);
+  if (primary) primaries_[device].store(&context, std::memory_order_release);
   return &context;
 }
 
@@ -49,6 +51,7 @@ bool Session::has_primary(uint32_t device) const {
 }
 
 bool Session::may_close(const Context& primary) const {
+  if (is_packed()) return false;
   const bool alone = std::none_of(contexts_.begin(), contexts_.end(), [&](const Context& each) {
     return &each != &primary && each.device == primary.device &&
            each.state.load(std::memory_order_acquire) != ContextState::kGone;
@@ -138,6 +141,8 @@ Session::Remains Session::take_from(Context* context) {
   if (context->primary) remains.greens = greens_.take_of(context->device);
   context->heap.reset();
   context->dirty.clear();
+  context->own_default.ahead.clear();
+  context->own_default.departed.clear();
   context->legacy.dirty = false;
   return remains;
 }
@@ -218,6 +223,10 @@ bool handle_ContextCreate(Session& session, const wire::ContextCreateArgs& args,
   if (args.context == 0 || session.find_known_context(args.context) != nullptr) {
     return session.malformed(record, "context id in use");
   }
+  if (session.is_packed()) {
+    log(Level::kWarn, "cuCtxCreate: a packed guest has no contexts of its own");
+    return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  }
   Context* context = session.add_context(args.context, nullptr, args.slot, args.device, false);
   session.pool().post([&session, context, device, args, reply = record.reply()] {
     const DriverTable& driver = session.driver();
@@ -289,9 +298,9 @@ bool handle_PrimaryRetain(Session& session, const wire::PrimaryRetainArgs& args,
     return session.malformed(record, "a second primary context");
   Context* context =
       session.add_context(args.context, device->primary(), args.slot, args.device, true);
-  context->state = ContextState::kAlive;
-  CUresult result = CUDA_SUCCESS;
-  if (session.bound() == nullptr) result = session.bind(context);
+  CUresult result = session.is_packed() ? session.own_default_stream(context) : CUDA_SUCCESS;
+  context->state = result == CUDA_SUCCESS ? ContextState::kAlive : ContextState::kGone;
+  if (session.bound() == nullptr && result == CUDA_SUCCESS) result = session.bind(context);
   return session.complete(record, result, nullptr, 0);
 }
 
@@ -303,6 +312,8 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
   Context* context = session.find_context(args.context);
   if (context == nullptr || !context->primary) return session.malformed(record, "unknown context");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
+  Marks marks;  // a broken context has none: what runs there is past
+  if (session.is_packed()) (void)session.noted(session.mark_all(&marks), context);
   auto remains = std::make_shared<Session::Remains>(session.take_from(context));
   const bool ends = session.may_close(*context);
   context->was_reset = true;
@@ -311,11 +322,20 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
     session.abandon_lane(context->legacy.lane);
     if (session.bound() == context) session.unbind();
   }
-  session.pool().post([&session, context, ends, remains, reply = record.reply()] {
+  session.pool().post([&session, context, ends, remains, marks = std::move(marks),
+                       reply = record.reply()] {
     for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
     const DriverTable& driver = session.driver();
     (void)driver.cuCtxSetCurrent(context->handle);
-    const CUresult result = session.noted(driver.cuCtxSynchronize(), context);
+    CUresult result = CUDA_SUCCESS;
+    if (session.is_packed()) {
+      for (const MarkRef& mark : marks) {
+        const CUresult each = session.wait(*mark);
+        if (result == CUDA_SUCCESS) result = each;
+      }
+    } else {
+      result = session.noted(driver.cuCtxSynchronize(), context);
+    }
     session.destroy_remains(remains.get());
     if (ends) {
       session.channel().semaphores().clear_sticky(context->slot);
@@ -368,10 +388,34 @@ bool charge_heap(Session& session, Context* context, uint64_t bytes,
 
 }  // namespace
 
+namespace {
+
+// The limits of a context that others have too only grow: each guest has at least what it asked
+// for. The heap, of which one guest would pay for all, stays.
+bool raise_limit(Session& session, Context* context, const wire::ContextSetLimitArgs& args,
+                 const Record& record) {
+  if (args.limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
+    log(Level::kWarn, "cuCtxSetLimit: a packed guest cannot change the heap of kernels");
+    return session.complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
+  }
+  Context* before = session.bound();
+  const auto limit = static_cast<CUlimit>(args.limit);
+  size_t now = 0;
+  CUresult result = session.bind(context);
+  if (result == CUDA_SUCCESS) result = session.driver().cuCtxGetLimit(&now, limit);
+  if (result == CUDA_SUCCESS && args.value > now)
+    result = session.driver().cuCtxSetLimit(limit, args.value);
+  if (before != nullptr) (void)session.bind(before);
+  return session.complete(record, result, nullptr, 0);
+}
+
+}  // namespace
+
 bool handle_ContextSetLimit(Session& session, const wire::ContextSetLimitArgs& args,
                             const Record& record) {
   Context* context = session.find_context(args.context);
   if (context == nullptr) return session.malformed(record, "unknown context");
+  if (session.is_packed()) return raise_limit(session, context, args, record);
   std::shared_ptr<Charge> heap;
   if (args.limit == CU_LIMIT_MALLOC_HEAP_SIZE && !charge_heap(session, context, args.value, &heap))
     return session.complete(record, CUDA_ERROR_OUT_OF_MEMORY, nullptr, 0);

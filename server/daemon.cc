@@ -129,7 +129,9 @@ void Daemon::end_all(bool guests_too) {
   queue_.clear();
   break_promises(Status(StatusCode::kUnavailable, "the server is stopping"));
   for (const auto& [pid, worker] : workers_) {
-    if (!guests_too && worker->session != 0) continue;
+    const bool house = worker->mode == SharingMode::kPacked && worker->session == 0;
+    const bool kept = worker->session != 0 || (house && guests_in(*worker) != 0);
+    if (!guests_too && kept) continue;
     end_worker(worker.get());
     (void)unlink(worker->door.c_str());
   }

@@ -75,6 +75,9 @@ struct DaemonOptions {
   SchedulerKind scheduler = SchedulerKind::kAuto;
 };
 
+// A worker's process, by its number, or one session of a process that has several: below 0.
+using WorkerId = int64_t;
+
 // Never executes guest code and never touches the driver. Single-threaded: everything happens in
 // run().
 class Daemon {
@@ -106,6 +109,7 @@ class Daemon {
     uid_t user = 0;
     SharingMode mode = SharingMode::kIsolated;
     std::vector<std::string> settings;  // of its environment
+    uint64_t launch_ms = 0;             // kPacked
   };
   struct MpsTenant {
     std::string name;
@@ -115,6 +119,7 @@ class Daemon {
     bool over = false;  // it has been told to quit, and its folder goes
   };
   struct Worker {
+    WorkerId id = 0;
     pid_t pid = 0;
     bool child = false;  // ours to wait for; false: adopted
     bool ready = false;
@@ -128,6 +133,10 @@ class Daemon {
     bool left = false;         // it has asked for its end
     int left_code = 0;         // and would have had this exit code
     std::optional<Promise> promise;
+    // kPacked: a process without a session of its own, for guests of `tenant` whose kernels may run
+    // for so long, or such a guest's session there.
+    uint64_t launch_ms = 0, deadline_ms = 0;
+    bool broken = false;  // a context of its is: it gets no new guests
     Mapping page;
     uint64_t session = 0;  // 0 = waits for a guest
     WorkerGrants grants;   // what the guest may have
@@ -165,8 +174,8 @@ class Daemon {
   void keep_ahead();
   void start_worker();
   Worker* start_worker(const WorkerPlan& plan);
-  void worker_spoke(pid_t pid);
-  void worker_ended(pid_t pid);
+  void worker_spoke(WorkerId id);
+  void worker_ended(WorkerId id);
   void learn_devices(const WorkerReady& ready);
   Status check_separation(const DaemonOptions& options) const;
   Worker* waiting_worker();
@@ -199,14 +208,26 @@ class Daemon {
   void quit_mps(MpsTenant* tenant);
   void end_mps(bool guests_too);
 
+  // guests of one tenant in one process (daemon_packed.cc)
+  Worker* house_of(const GuestTerms& terms, bool starting) const;
+  uint32_t guests_in(const Worker& house) const;
+  void tend_houses();
+  void start_house(const GuestTerms& terms);
+  void open_session(QueuedGuest guest);
+  void session_over(WorkerId id);
+  void end_empty_house(pid_t pid);
+  static void end_session(Worker* session);
+  void house_ended(const Worker& house);
+  scheduler::Share share_of_process(const Worker& worker) const;
+
   // workers of an earlier server (daemon_adoption.cc)
   void look_for_workers();
-  void found_worker_spoke(pid_t pid);
+  void found_worker_spoke(int connection);
   Status tell_board(Worker* worker);
   void adopt(FoundWorker found, const WorkerAdopt& message, std::vector<UniqueFd> descriptors);
 
   // workers whose guests share something (daemon_peers.cc)
-  void peer_asked(pid_t pid);
+  void peer_asked(WorkerId id);
   void introduce(const Worker& from, const PeerMessage& ask);
 
   // remote guests and those who let them in (daemon_gates.cc)
@@ -232,7 +253,8 @@ class Daemon {
                               const protocol::Hello& hello) const;
   Result<GuestTerms> terms_of_remote(const protocol::Hello& hello) const;
   double dominant_share_of(const std::string& tenant) const;
-  void hand_over(Worker* worker, QueuedGuest guest);
+  // By vgpud's socket `to`, with descriptors behind the usual ones.
+  void hand_over(Worker* worker, QueuedGuest guest, int to, const std::vector<int>& more = {});
   Result<TurnKeeper::Papers> enter_turns(Worker* worker);
   protocol::GuestInfo info_of(const Worker& worker) const;
   void refuse(int connection, const Status& status);
@@ -292,8 +314,8 @@ class Daemon {
   std::vector<DeviceIdentity> identities_;  // of the devices that are served
   UniqueFd listener_, signals_;
   Doors doors_;
-  std::map<pid_t, FoundWorker> found_;  // that have not spoken yet
-  std::map<pid_t, std::unique_ptr<Worker>> workers_;
+  std::map<int, FoundWorker> found_;  // that have not spoken yet
+  std::map<WorkerId, std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Gate>> gates_;
   std::unique_ptr<TurnKeeper> turns_;  // ends before the pages that it reads
   std::map<int, Unheard> unheard_;
@@ -311,6 +333,7 @@ class Daemon {
   bool accept_again_ = false;   // no descriptor was left for who came
   uint64_t started_ms_ = 0;
   uint64_t next_session_ = 0;
+  WorkerId last_session_id_ = 0;  // of packed guests; they count down
   Accounts accounts_;
   Rates rates_;
   uint64_t attached_ = 0, refused_ = 0, failed_workers_ = 0;

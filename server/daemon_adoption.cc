@@ -34,23 +34,27 @@ WorkerGrants held_by(const WorkerGrants& grants, const Mapping& page) {
 
 void Daemon::look_for_workers() {
   for (FoundWorker& found : doors_.find()) {
-    const pid_t pid = found.pid;
-    found.user = user_of_process(pid);
+    const int fd = found.connection.get();
+    found.user = user_of_process(found.pid);
     options_.worker_users.keep(found.user);  // before any new worker gets one
-    if (!loop_.add(found.connection.get(), [this, pid] { found_worker_spoke(pid); }).ok()) continue;
-    found_[pid] = std::move(found);
+    if (!loop_.add(found.connection.get(), [this, fd] { found_worker_spoke(fd); }).ok()) continue;
+    found_[fd] = std::move(found);
   }
 }
 
 // A worker that waited for a guest ends with its server, so that one that speaks serves a guest.
-void Daemon::found_worker_spoke(pid_t pid) {
-  FoundWorker found = std::move(found_.at(pid));
-  found_.erase(pid);
-  loop_.remove(found.connection.get());
+void Daemon::found_worker_spoke(int connection) {
+  FoundWorker found = std::move(found_.at(connection));
+  found_.erase(connection);
+  loop_.remove(connection);
+  const pid_t pid = found.pid;
   Result<protocol::ControlFrame> frame = protocol::receive_frame(found.connection.get(), 0);
   if (!frame.ok()) {
     (void)unlink(found.door.c_str());  // its guest has just gone
-    options_.worker_users.give_back(found.user);
+    const bool shared = std::any_of(workers_.begin(), workers_.end(), [&](const auto& each) {
+      return each.second->pid == pid;
+    });
+    if (!shared) options_.worker_users.give_back(found.user);
     keep_ahead();  // which may have waited for the number
     sweep_mps();
     return;
@@ -82,13 +86,16 @@ Status Daemon::tell_board(Worker* worker) {
 void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
                    std::vector<UniqueFd> descriptors) {
   Result<Mapping> page = map_worker_page(descriptors);
-  if (!page.ok() || message.session == 0 || workers_.count(found.pid) != 0) return;
+  const bool packed = message.record.mode == static_cast<uint32_t>(SharingMode::kPacked);
+  const WorkerId id = packed ? --last_session_id_ : found.pid;
+  if (!page.ok() || message.session == 0 || workers_.count(id) != 0) return;
   const WorkerGrants held = held_by(message.grants, *page);
   if (!ledgers_.adopt(message.session, held, get_text(message.record.tenant))) {
     log(Level::kWarn, "worker %d asked to be adopted with a grant that cannot be", found.pid);
     return;
   }
   auto worker = std::make_unique<Worker>();
+  worker->id = id;
   worker->pid = found.pid;
   worker->ready = true;
   worker->control = std::move(found.connection);
@@ -124,10 +131,9 @@ void Daemon::adopt(FoundWorker found, const WorkerAdopt& message,
     log(Level::kWarn, "worker %d takes no turns: %s", worker->pid, told.to_string().c_str());
   log(Level::kInfo, "adopted worker %d with guest %d (%s), %s", worker->pid, worker->guest_pid,
       worker->executable.c_str(), size_text(sum_of(worker->grants)).c_str());
-  const pid_t pid = worker->pid;
-  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
-  (void)loop_.add(worker->control.get(), [this, pid] { peer_asked(pid); });
-  workers_[pid] = std::move(worker);
+  (void)loop_.add(worker->process.get(), [this, id] { worker_ended(id); });
+  (void)loop_.add(worker->control.get(), [this, id] { peer_asked(id); });
+  workers_[id] = std::move(worker);
   keep_ahead();
 }
 

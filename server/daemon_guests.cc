@@ -129,9 +129,17 @@ void Daemon::greet(UniqueFd connection, protocol::Hello hello, pid_t pid, uid_t 
     refuse(connection.get(), draining_refusal());
     return;
   }
+  const bool elsewhere = (hello.flags & (protocol::kHelloRemote | protocol::kHelloRegion)) != 0;
   const Result<GuestTerms> terms = terms_of(connection.get(), pid, uid, hello);
   if (!terms.ok()) {
     refuse(connection.get(), terms.status());
+    return;
+  }
+  if (elsewhere && terms->mode == SharingMode::kPacked) {
+    refuse(connection.get(), Status(StatusCode::kNotSupported,
+                                    "guests of other machines and of virtual ones cannot be "
+                                    "packed: profile " +
+                                        terms->profile));
     return;
   }
   if (!room_in_queue(terms->tenant)) {
@@ -239,8 +247,12 @@ void Daemon::serve_queue() {
     std::optional<QueuedGuest> next = next_guest();
     if (!next) break;
     QueuedGuest guest = std::move(*next);
-    if (guest.terms.mode != SharingMode::kIsolated) {
+    if (guest.terms.mode == SharingMode::kMps) {
       promise_worker(std::move(guest));
+      continue;
+    }
+    if (guest.terms.mode == SharingMode::kPacked) {
+      open_session(std::move(guest));
       continue;
     }
     Worker* worker = waiting_worker();
@@ -252,9 +264,10 @@ void Daemon::serve_queue() {
     }
     worker->session = session;
     worker->grants = worker->held = *granted;
-    hand_over(worker, std::move(guest));
+    hand_over(worker, std::move(guest), worker->control.get());
   }
   keep_ahead();
+  tend_houses();
 }
 
 // Which devices, and as much of each as was asked for.
@@ -272,7 +285,7 @@ Result<WorkerGrants> Daemon::take_grants(uint64_t session, const QueuedGuest& gu
                         {terms.tenant, terms.tenant_memory_bytes, terms.tenant_guests_max}});
 }
 
-void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
+void Daemon::hand_over(Worker* worker, QueuedGuest guest, int to, const std::vector<int>& more) {
   set_share(worker, guest.terms.share);
   worker->tenant = guest.terms.tenant;
   worker->profile = guest.terms.profile;
@@ -308,15 +321,16 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
   Result<TurnKeeper::Papers> papers = enter_turns(worker);
   if (!papers.ok()) {
     refuse(connection, papers.status());
-    kill_worker(*worker);  // which gives the grant back
+    end_session(worker);  // which gives the grant back
     return;
   }
-  const int descriptors[] = {connection, papers->board.get(), papers->bell.get()};
-  if (Status sent = protocol::send_frame(worker->control.get(), frame, descriptors, 0);
+  std::vector<int> descriptors = {connection, papers->board.get(), papers->bell.get()};
+  descriptors.insert(descriptors.end(), more.begin(), more.end());
+  if (Status sent = protocol::send_frame(to, frame, descriptors, 0);
       !sent.ok()) {
     refuse(connection,
            Status(StatusCode::kUnavailable, "the worker does not take it: " + sent.text()));
-    kill_worker(*worker);
+    end_session(worker);
     return;
   }
   log(Level::kInfo, "guest %d (%s): %s on %u of %u devices, worker %d", guest.pid,
@@ -326,7 +340,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest) {
 
 Result<TurnKeeper::Papers> Daemon::enter_turns(Worker* worker) {
   set_os_weight(*worker);
-  return turns_->add(static_cast<uint64_t>(worker->pid),
+  return turns_->add(static_cast<uint64_t>(worker->id),
                      reinterpret_cast<WorkerPage*>(worker->page.data()), worker->grants,
                      worker->share);
 }

@@ -14,7 +14,7 @@ void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
   int ends[2] = {-1, -1};
   for (const auto& [pid, to] : workers_) {
     if (to->session != ask.session || to->session == 0 || to.get() == &from ||
-        to->guest_uid != from.guest_uid || to->tenant != from.tenant || !to->control.valid()) {
+        to->guest_uid != from.guest_uid || to->tenant != from.tenant || !to->control.valid() || to->mode == SharingMode::kPacked) {
       continue;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) break;
@@ -37,10 +37,12 @@ void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
 }
 
 // A serving worker says nothing else: it asks for a peer, or has obeyed.
-void Daemon::peer_asked(pid_t pid) {
-  Worker* worker = workers_.at(pid).get();
+void Daemon::peer_asked(WorkerId id) {
+  Worker* worker = workers_.at(id).get();
   Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
   if (!frame.ok() && frame.status().code() == StatusCode::kTimedOut) return;
+  if (!frame.ok() && worker->mode == SharingMode::kPacked && worker->session != 0)
+    return session_over(id);
   PeerMessage ask;
   WorkerObeyed message;
   const bool known = frame.ok() && worker->session != 0 && read_front(frame->bytes, &ask);
@@ -52,6 +54,13 @@ void Daemon::peer_asked(pid_t pid) {
     worker->left = true;
     worker->left_code = static_cast<int>(ask.request & 0xff);
     end_worker(worker);
+    return;
+  }
+  if (frame.ok() && worker->session == 0 && read_front(frame->bytes, &ask) &&
+      ask.kind == PeerMessageKind::kBroken) {
+    if (!worker->broken)
+      log(Level::kWarn, "worker %d: a device fault; it gets no new guests", worker->pid);
+    worker->broken = true;
     return;
   }
   if (!known || ask.kind != PeerMessageKind::kAsk) {

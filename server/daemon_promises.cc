@@ -25,6 +25,7 @@ uint32_t Daemon::waiting_count() const {
 // Whether it is this guest's turn as soon as nobody comes before it. Others are served meanwhile.
 bool Daemon::can_serve(const QueuedGuest& guest, bool worker_waits) const {
   if (guest.terms.mode == SharingMode::kIsolated) return worker_waits;
+  if (guest.terms.mode == SharingMode::kPacked) return house_of(guest.terms, false) != nullptr;
   const auto found = mps_.find(guest.terms.tenant);
   return devices_known_ && found != mps_.end() &&
          found->second->daemon->state() == MpsDaemon::State::kReady &&
@@ -64,7 +65,7 @@ void Daemon::keep_promise(Worker* worker) {
   worker->session = promise.session;
   worker->grants = worker->held = promise.grants;
   if (promise.broken) return;  // it is being ended, which gives the grant back
-  hand_over(worker, std::move(promise.guest));
+  hand_over(worker, std::move(promise.guest), worker->control.get());
 }
 
 // The worker ends, and with it what was granted.
@@ -85,6 +86,11 @@ void Daemon::break_promises(const Status& why) {
 bool Daemon::end_slow_starts() {
   bool any = false;
   for (const auto& [pid, worker] : workers_) {
+    const bool house = worker->mode == SharingMode::kPacked && worker->session == 0;
+    if (house && !worker->ready) {
+      any = true;
+      if (worker->deadline_ms <= monotonic_ms()) kill_worker(*worker);
+    }
     if (!worker->promise || worker->promise->broken) continue;
     any = true;
     if (worker->promise->deadline_ms > monotonic_ms()) continue;

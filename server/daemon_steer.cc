@@ -236,13 +236,13 @@ Status Daemon::set_memory(Worker* worker, uint64_t bytes) {
 // The one place where a running guest's share changes.
 void Daemon::set_share(Worker* worker, const scheduler::Share& share) {
   worker->share = share;
-  turns_->set_share(static_cast<uint64_t>(worker->pid), share);
+  turns_->set_share(static_cast<uint64_t>(worker->id), share);
   set_os_weight(*worker);
 }
 
 // So that a worker which takes no notice of turns has no more than its part of the processors.
 void Daemon::set_os_weight(const Worker& worker) const {
-  if (!os_weights_ || set_nice_steps(worker.pid, nice_steps(worker.share))) return;
+  if (!os_weights_ || set_nice_steps(worker.pid, nice_steps(share_of_process(worker)))) return;
   log(Level::kWarn, "worker %d: not all of its threads have the niceness of its share", worker.pid);
 }
 

@@ -31,7 +31,7 @@ void Daemon::keep_ahead() {
   // Until one has said what the device is, more would only fail in the same way.
   const unsigned wanted = devices_known_ ? std::max(1U, options_.workers_ahead) : 1;
   unsigned waiting = 0;
-  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0 && !worker->promise;
+  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0 && !worker->promise && worker->mode == SharingMode::kIsolated;
   while (!stopping_ && waiting < wanted) {
     const size_t before = workers_.size();
     start_worker();
@@ -77,6 +77,8 @@ Daemon::Worker* Daemon::start_worker(const WorkerPlan& plan) {
   if (plan.user != 0) arguments.insert(arguments.end(), {"--user", std::to_string(plan.user)});
   if (plan.mode != SharingMode::kIsolated)
     arguments.insert(arguments.end(), {"--mode", mode_name(plan.mode)});
+  if (plan.launch_ms != 0)
+    arguments.insert(arguments.end(), {"--launch-ms", std::to_string(plan.launch_ms)});
   Result<Doors::Door> door = doors_.make();
   arguments.insert(arguments.end(), {"--door", "4"});
   Result<protocol::Spawned> spawned = door.status();
@@ -97,16 +99,16 @@ Daemon::Worker* Daemon::start_worker(const WorkerPlan& plan) {
   worker->door = path.ok() ? *path : door->path;
   worker->control = std::move(spawned->control);
   worker->process = std::move(spawned->process);
-  const pid_t pid = worker->pid;
-  (void)loop_.add(worker->process.get(), [this, pid] { worker_ended(pid); });
-  (void)loop_.add(worker->control.get(), [this, pid] { worker_spoke(pid); });
-  return (workers_[pid] = std::move(worker)).get();
+  const WorkerId id = worker->id = worker->pid;
+  (void)loop_.add(worker->process.get(), [this, id] { worker_ended(id); });
+  (void)loop_.add(worker->control.get(), [this, id] { worker_spoke(id); });
+  return (workers_[id] = std::move(worker)).get();
 }
 
-void Daemon::worker_spoke(pid_t pid) {
-  Worker* worker = workers_.at(pid).get();
+void Daemon::worker_spoke(WorkerId id) {
+  Worker* worker = workers_.at(id).get();
   if (worker->ready) {
-    peer_asked(pid);
+    peer_asked(id);
     return;
   }
   Result<protocol::ControlFrame> frame = protocol::receive_frame(worker->control.get(), 0);
@@ -119,7 +121,7 @@ void Daemon::worker_spoke(pid_t pid) {
   WorkerReady ready;
   Result<Mapping> page = map_worker_page(frame->descriptors);
   if (!read_front(frame->bytes, &ready) || !page.ok()) {
-    log(Level::kError, "worker %d is of another version than this server", pid);
+    log(Level::kError, "worker %d is of another version than this server", worker->pid);
     kill_worker(*worker);
     return;
   }
@@ -203,7 +205,7 @@ Daemon::Worker* Daemon::waiting_worker() {
 
 void Daemon::end_worker(Worker* worker) {
   if (worker->mode == SharingMode::kMps && worker->session != 0) return end_client(worker);
-  kill_worker(*worker);
+  end_session(worker);
 }
 
 // By descriptor: a number may be another process's by now.
@@ -211,17 +213,20 @@ void Daemon::kill_worker(const Worker& worker) {
   (void)syscall(SYS_pidfd_send_signal, worker.process.get(), SIGKILL, nullptr, 0);
 }
 
-void Daemon::worker_ended(pid_t pid) {
-  auto it = workers_.find(pid);
+void Daemon::worker_ended(WorkerId id) {
+  auto it = workers_.find(id);
   if (it == workers_.end()) return;
   const std::unique_ptr<Worker> worker = std::move(it->second);
   workers_.erase(it);
+  const pid_t pid = worker->pid;
   loop_.remove(worker->process.get());
   if (worker->control.valid()) loop_.remove(worker->control.get());
   ledgers_.give_back(worker->promise ? worker->promise->session : worker->session);
-  turns_->remove(static_cast<uint64_t>(worker->pid));
+  turns_->remove(static_cast<uint64_t>(worker->id));
+  const bool shared = std::any_of(workers_.begin(), workers_.end(),
+                                  [pid](const auto& each) { return each.second->pid == pid; });
   // Of MPS clients it is their daemon's too.
-  if (worker->mode == SharingMode::kIsolated) options_.worker_users.give_back(worker->user);
+  if (worker->mode != SharingMode::kMps && !shared) options_.worker_users.give_back(worker->user);
   (void)unlink(worker->door.c_str());
   int status = 0;
   if (worker->child) (void)waitpid(pid, &status, 0);
@@ -236,6 +241,8 @@ void Daemon::worker_ended(pid_t pid) {
     if (!worker->promise->broken)
       refuse(worker->promise->guest.connection.get(),
              Status(StatusCode::kUnavailable, "its worker ended: " + exit_text(status)));
+  } else if (worker->mode == SharingMode::kPacked) {
+    house_ended(*worker);
   } else {
     log(Level::kWarn, "worker %d ended while it waited: %s", pid, exit_text(status).c_str());
     if (!worker->ready) ++start_failures_;

@@ -223,6 +223,11 @@ void DeviceMemory::discharge(uint64_t bytes) {
 }
 
 void DeviceMemory::release_all() {
+  if (mode_ == protocol::AllocatorMode::kReserved) {
+    mapped_.for_each(
+        [this](uint64_t address, uint64_t bytes) { (void)driver_->cuMemUnmap(address, bytes); });
+  }
+  mapped_ = {};
   for (Handle handle : handles_) (void)driver_->cuMemRelease(handle);
   for (const auto& [address, bytes] : allocations_) (void)driver_->cuMemFree_v2(address);
   handles_.clear();

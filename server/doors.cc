@@ -1,4 +1,4 @@
-// Doors are unix sockets named PID-START.
+// Doors are unix sockets named PID-START, or PID-START.SESSION.
 // SPDX-License-Identifier: Apache-2.0
 #include "server/doors.h"
 
@@ -72,8 +72,9 @@ Result<Doors::Door> Doors::make() {
   return door;
 }
 
-Result<std::string> Doors::name(const Door& door, pid_t pid) const {
-  const std::string path = folder_ + "/" + name_of_process(pid);
+Result<std::string> Doors::name(const Door& door, pid_t pid, uint64_t number) const {
+  const std::string behind = number == 0 ? "" : "." + std::to_string(number);
+  const std::string path = folder_ + "/" + name_of_process(pid) + behind;
   if (rename(door.path.c_str(), path.c_str()) != 0) return Status::from_errno(errno, path.c_str());
   return path;
 }
@@ -87,7 +88,7 @@ std::vector<FoundWorker> Doors::find() const {
     if (name == "." || name == "..") continue;
     const std::string path = folder_ + "/" + name;  // also one that was being made
     FoundWorker found;
-    found.process = open_named_process(name.c_str(), &found.pid);
+    found.process = open_named_process(name.substr(0, name.find('.')).c_str(), &found.pid);
     if (!found.process.valid()) {
       (void)unlink(path.c_str());
       continue;

@@ -42,7 +42,8 @@ class Doors {
   void close() const { (void)rmdir(folder_.c_str()); }
   Result<Door> make();
   // Names the door after the process that has it now. The path is what is to be removed one day.
-  Result<std::string> name(const Door& door, pid_t pid) const;
+  // `number`: of several doors of one process, not 0.
+  Result<std::string> name(const Door& door, pid_t pid, uint64_t number = 0) const;
   // Knocks at all doors, and removes those behind which nobody is.
   std::vector<FoundWorker> find() const;
 

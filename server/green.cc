@@ -143,7 +143,7 @@ bool handle_GreenCreate(Session& session, const wire::GreenCreateArgs& args, con
   if (device == nullptr) return session.malformed(record, "no such device");
   if (!read_numbers(record, args.count, &numbers)) return session.malformed(record, "resources");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
-  if (session.driver().cuGreenCtxCreate == nullptr)
+  if (session.is_packed() || session.driver().cuGreenCtxCreate == nullptr)
     return session.refuse(record, "cuGreenCtxCreate");
   std::vector<CUdevResource> resources;
   for (const uint64_t number : numbers) {

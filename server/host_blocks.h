@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "driver_table.h"
 #include "server/address_set.h"
 
 namespace vgpu::server {
@@ -56,6 +57,14 @@ class HostBlocks {
   bool contains(uint64_t address, uint64_t bytes) const {
     std::lock_guard lock(mutex_);
     return usable_.contains(address, bytes);
+  }
+
+  // For a session whose process goes on; home is current.
+  void release_all(const DriverTable& driver) {
+    std::lock_guard lock(mutex_);
+    for (const auto& [address, bytes] : blocks_)
+      (void)driver.cuMemHostUnregister(reinterpret_cast<void*>(address));
+    blocks_.clear();
   }
 
  private:

@@ -59,26 +59,50 @@ bool listen_to(Liveness* liveness) {
     if (!taken.ok()) log(Level::kWarn, "board: %s", taken.to_string().c_str());
     return taken.ok();
   }
-  return liveness->peers->heard(std::move(frame).value());
+  if (liveness->gone && read_front(frame->bytes, &message) &&
+      message.kind == PeerMessageKind::kEnd) {
+    liveness->gone();
+    return true;
+  }
+  return liveness->peers == nullptr || liveness->peers->heard(std::move(frame).value());
 }
 
-void run(Liveness liveness) {
+void connected(Liveness* liveness) {
+  const int control = liveness->control.get();
+  if (liveness->peers != nullptr) liveness->peers->connected(control);
+  if (liveness->leaving != nullptr) liveness->leaving->connected(control);
+}
+
+void disconnected(Liveness* liveness) {
+  if (liveness->peers != nullptr) liveness->peers->disconnected();
+  if (liveness->leaving != nullptr) liveness->leaving->disconnected();
+  liveness->turns->disconnect();
+}
+
+void guest_gone(Liveness* liveness) {
+  if (liveness->leaving != nullptr) liveness->leaving->leave(0);
+  liveness->gone();
+  liveness->connection = -1;
+  liveness->guest.reset();
+}
+
+void run(std::shared_ptr<Liveness> owned) {
+  Liveness& liveness = *owned;
   while (true) {
     const bool alone = !liveness.control.valid();
-    pollfd watched[3] = {{liveness.connection, POLLRDHUP, 0},
+    pollfd watched[4] = {{liveness.connection, POLLRDHUP, 0},
                          {liveness.guest.get(), POLLIN, 0},
-                         {alone ? liveness.door.get() : liveness.control.get(), POLLIN, 0}};
-    if (poll(watched, 3, -1) < 0) continue;
-    if ((watched[0].revents | watched[1].revents) != 0) liveness.leaving->leave(0);
+                         {alone ? liveness.door.get() : liveness.control.get(), POLLIN, 0},
+                         {liveness.over, POLLIN, 0}};
+    if (poll(watched, 4, -1) < 0) continue;
+    if (watched[3].revents != 0) return;
+    if ((watched[0].revents | watched[1].revents) != 0) guest_gone(&liveness);
     if (watched[2].revents == 0) continue;
     if (alone) {
       liveness.control = answer(&liveness);
-      liveness.leaving->connected(liveness.control.get());
-      liveness.peers->connected(liveness.control.get());
+      connected(&liveness);
     } else if (!listen_to(&liveness)) {
-      liveness.peers->disconnected();
-      liveness.turns->disconnect();
-      liveness.leaving->disconnected();
+      disconnected(&liveness);
       log(Level::kInfo, "vgpud is gone; the session goes on without it");
       liveness.control.reset();
     }
@@ -87,12 +111,12 @@ void run(Liveness liveness) {
 
 }  // namespace
 
-void watch(Liveness liveness) {
-  liveness.peers->connected(liveness.control.get());  // before the guest's first command
-  liveness.leaving->connected(liveness.control.get());
-  std::thread([moved = std::make_shared<Liveness>(std::move(liveness))] {
-    run(std::move(*moved));
-  }).detach();
+void watch(Liveness liveness) { watch_one(std::move(liveness)).detach(); }
+
+std::thread watch_one(Liveness liveness) {
+  connected(&liveness);  // before the guest's first command
+  return std::thread(
+      [moved = std::make_shared<Liveness>(std::move(liveness))]() mutable { run(std::move(moved)); });
 }
 
 }  // namespace vgpu::server

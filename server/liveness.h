@@ -3,6 +3,9 @@
 #ifndef VGPU_SERVER_LIVENESS_H_
 #define VGPU_SERVER_LIVENESS_H_
 
+#include <functional>
+#include <thread>
+
 #include "base/unique_fd.h"
 #include "server/leaving.h"
 #include "server/steering.h"
@@ -26,11 +29,17 @@ struct Liveness {
   WorkerPeers* peers = nullptr;  // borrowed: what vgpud says is for them, or
   Steering* steering = nullptr;  // borrowed: an order
   Leaving* leaving = nullptr;    // borrowed
+  // In a process of several guests none of them ends it: this is called instead, when the guest is
+  // gone or vgpud ends it. The thread ends when `over` can be read.
+  std::function<void()> gone;
+  int over = -1;
 };
 
 // Starts the thread. It ends the process at once when the guest is gone: the kernel and the driver
 // clean up faster than we could. When vgpud is gone it waits for a later one to knock.
 void watch(Liveness liveness);
+// The same for one of several guests. Joined once `over` was told; then vgpud's socket is closed.
+std::thread watch_one(Liveness liveness);
 
 }  // namespace vgpu::server
 

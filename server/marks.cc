@@ -19,7 +19,7 @@ CUresult Session::mark(Stream* stream, MarkRef* mark) {
                  [made](const DriverTable& driver, CUstream handle, const std::byte*) {
                    return driver.cuEventRecord(made->event, handle);
                  },
-                 {.place = &made->recorded, .instant = true});
+                 {.place = &made->recorded, .instant = true, .ours = true});
   stream->last_record = last_record;  // this is no work of the guest's
   if (result == CUDA_SUCCESS) *mark = std::move(made);
   return result;

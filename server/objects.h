@@ -83,6 +83,10 @@ struct Stream {
   bool legacy = false;
   bool dirty = false;      // has had work since the last fence
   bool ending = false;     // what follows is its destruction
+  // Orders with a default stream that is ours and not the driver's (default_stream.cc): then the
+  // last of that one's work that it waits for, and whether it has work that that one does not.
+  bool ordered = false, ahead = false;
+  uint64_t behind = 0;
   bool lasts = false;      // has had work since it was last seen idle that is not prompt
   uint32_t hold_word = 0;  // of the semaphore page: tells the guest to stop
   Lane* lane = nullptr;    // once it has been deep
@@ -189,6 +193,14 @@ struct Context {
   std::unique_ptr<Stream> gathering, gate;
   std::vector<Stream*> dirty;  // streams of this context with work since the last fence
   Marks orphans;  // work that no dirty stream stands for: of destroyed ones, or before a fence
+  // Where the default stream is ours: how much work it has had, a mark behind that, streams with
+  // work that it does not wait for yet, and marks behind those of them that are destroyed.
+  struct OwnDefault {
+    uint64_t works = 0, marked = 0;
+    MarkRef mark;
+    std::vector<Stream*> ahead;
+    Marks departed;
+  } own_default;
   std::vector<Context*> peers;  // whose devices' memory it may use; the consumer's
   std::shared_ptr<Charge>
       heap;  // what its kernels' malloc may take beyond the first; the consumer's

@@ -119,6 +119,15 @@ void spill_output_at_death(int descriptor) {
   (void)std::atexit(spill_all);
 }
 
+Status drop_output() {
+  const UniqueFd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!nowhere.valid() || dup2(nowhere.get(), STDOUT_FILENO) < 0 ||
+      dup2(nowhere.get(), STDERR_FILENO) < 0) {
+    return Status::from_errno(errno, "standard output");
+  }
+  return ok_status();
+}
+
 Output& process_output() {
   static Output* const output = new Output;
   return *output;

@@ -56,6 +56,9 @@ class Output {
   std::atomic<bool> active_{false};
 };
 
+// Standard output and error of this process go nowhere. Before other threads exist.
+Status drop_output();
+
 // The process's own.
 Output& process_output();
 // When the process aborts, or a library ends it by exit(), its last words go to `descriptor`. Once,

@@ -105,7 +105,16 @@ void lay_over(const GuestAsk& ask, Share* share) {
 
 }  // namespace
 
-const char* mode_name(SharingMode mode) { return mode == SharingMode::kMps ? "mps" : "isolated"; }
+const char* mode_name(SharingMode mode) {
+  return protocol::kModeNames[static_cast<size_t>(mode)];
+}
+
+std::optional<SharingMode> mode_named(const std::string& name) {
+  for (uint32_t i = 0; i < kSharingModes; ++i) {
+    if (name == protocol::kModeNames[i]) return static_cast<SharingMode>(i);
+  }
+  return std::nullopt;
+}
 
 const char* priority_name(PriorityClass priority) {
   const auto index = static_cast<size_t>(priority);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "base/status.h"
 #include "protocol/guest_limits.h"
+#include "protocol/session/admin_messages.h"
 #include "scheduler/share.h"
 
 namespace vgpu::server {
@@ -24,8 +26,9 @@ inline constexpr size_t kTokenBytesMin = 16, kTokenBytesMax = 128;
 enum class SharingMode : uint8_t {
   kIsolated = 0,  // a process and a context for each guest
   kMps,           // processes of one tenant are clients of one MPS server
+  kPacked,        // guests of one tenant in one process and one context
 };
-inline constexpr uint32_t kSharingModes = 2;
+inline constexpr uint32_t kSharingModes = std::size(protocol::kModeNames);
 
 // What a guest gets that asks for nothing, and the most that it may ask for.
 struct Profile {
@@ -118,6 +121,7 @@ class Policy {
 };
 
 const char* mode_name(SharingMode mode);
+std::optional<SharingMode> mode_named(const std::string& name);
 const char* priority_name(scheduler::PriorityClass priority);
 // False: no class has this name.
 bool parse_priority(const std::string& name, scheduler::PriorityClass* priority);

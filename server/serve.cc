@@ -43,7 +43,10 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   config.flow = FlowLimits(static_cast<uint32_t>(env_size("VGPU_DRIVER_QUEUE", kDriverQueueDepth)));
   config.late_ns = 1000 * env_size("VGPU_DRIVER_LATE_US", 0);
   const bool shared = channel->transport().same_address_space();
-  if (!shared) config.output = &process_output();
+  const bool goes_on = shared || options.neighbours != nullptr;
+  if (!goes_on) config.output = &process_output();
+  config.neighbours = options.neighbours;
+  config.place = options.place;
   config.host_range = reply.host_range;
   config.number = reply.session;
   config.peers = options.peers;
@@ -52,7 +55,8 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   config.page = options.page;
   config.limits = reply.limits;
   config.passes_descriptors = passes_descriptors(reply);
-  config.shares_memory = devices->shares_memory() && memory.maps() && config.passes_descriptors;
+  config.shares_memory = devices->shares_memory() && !devices->is_shared() && memory.maps() &&
+                         config.passes_descriptors;
   if (config.shares_memory) memory.make_shareable();
   if (options.steering != nullptr) options.steering->attach(&memory, &channel->semaphores());
   SessionEnd end;
@@ -62,8 +66,10 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   session->slab_registered(up && down);
   for (uint32_t i = 0; i < memory.devices(); ++i)
     memory.on(i)->count_refusals_in(&session->figures());
+  if (options.neighbours != nullptr) options.neighbours->add(session.get());
   end = session->run();
-  if (!shared) {
+  if (options.neighbours != nullptr) options.neighbours->remove(session.get());
+  if (!goes_on) {
     // Its threads may wait for the device for as long as a kernel runs; the process ends now, and
     // with it everything else.
     (void)session.release();
@@ -77,9 +83,10 @@ SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
   }
   session.reset();
   (void)driver->cuCtxSetCurrent(devices->first().primary());
-  (void)driver->cuCtxSynchronize();
+  if (options.neighbours == nullptr) (void)driver->cuCtxSynchronize();
   if (up) (void)driver->cuMemHostUnregister(channel->up_slab().data());
   if (down) (void)driver->cuMemHostUnregister(channel->down_slab().data());
+  if (options.steering != nullptr) options.steering->detach();
   memory.release_all();
   return end;
 }

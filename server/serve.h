@@ -22,11 +22,15 @@ struct ServeOptions {
   Shares* shares = nullptr;
   Steering* steering = nullptr;
   TurnLink* turns = nullptr;  // with whom the devices are shared
+  // Who has sessions in this process and its contexts too, and this one's place among them. Then
+  // all is given back in order at the end.
+  Neighbours* neighbours = nullptr;
+  uint32_t place = 0;
 };
 
 // Registers both slabs with the driver, so that copies through them are asynchronous, then serves
-// the channel until the session ends. Blocks. In a process of its own (the
-// peer has another address space) nothing is given back: the caller ends the process at once.
+// the channel until the session ends. Blocks. In a process of its own (the peer has another address
+// space, and there are no neighbours) nothing is given back: the caller ends the process at once.
 SessionEnd serve_guest(const DriverTable* driver, Devices* devices,
                        const protocol::HelloReply& reply, protocol::WorkerChannel* channel,
                        const ServeOptions& options = {});

@@ -51,7 +51,10 @@ static unsigned completion_threads(const protocol::GuestLimits& limits) {
 }
 
 // A driver that ends long kernels itself fails one context; ours can only end the session.
-static uint64_t watched_ms(uint64_t limit_ms, Admission* admission) {
+static uint64_t watched_ms(uint64_t limit_ms, bool told, Admission* admission) {
+  // That driver has been told when the process of several guests began.
+  if (told && limit_ms != protocol::kUnlimited && admission->driver_limits_kernels())
+    return protocol::kUnlimited;
   const bool by_driver = limit_ms != protocol::kUnlimited && admission->limit_kernels(limit_ms);
   return by_driver ? protocol::kUnlimited : limit_ms;
 }
@@ -60,7 +63,8 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
     : config_(config),
       channel_(channel),
       memory_(memory),
-      admission_(*config.driver, config.turns, config.late_ns),
+      admission_(*config.driver, config.turns, config.late_ns,
+                 config.neighbours == nullptr ? kAlone : config.place),
       figures_(config.page),
       host_calls_(
           &channel->host_calls(),
@@ -69,7 +73,7 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
                  "the guest has finished functions that it was not given");
           },
           [this] { publish_output(); }),
-      watchdog_(config.driver, watched_ms(config.limits.of(GuestLimit::kLaunchMs), &admission_),
+      watchdog_(config.driver, watched_ms(config.limits.of(GuestLimit::kLaunchMs), config.neighbours != nullptr, &admission_),
                 [this] {
                   fail(SessionEnd::kDriverFailed, CUDA_ERROR_LAUNCH_TIMEOUT,
                        "a kernel runs for longer than this guest may have it run");
@@ -133,12 +137,14 @@ bool Session::release_all() {
     if (!context.alive()) continue;
     CUresult result = bind(&context);
     const bool bound = result == CUDA_SUCCESS;
-    if (bound) result = driver().cuCtxSynchronize();
+    if (bound) result = finish_work(&context);
     if (result == CUDA_ERROR_DEINITIALIZED) return false;
     if (!bound) continue;
     Remains remains = take_from(&context);
     destroy_remains(&remains);
     context.orphans.clear();
+    context.own_default.mark.reset();
+    if (is_packed()) (void)driver().cuStreamDestroy_v2(context.legacy.handle);
     context.events.release_all(driver());
     context.state = ContextState::kGone;
     if (!context.primary) (void)driver().cuCtxDestroy_v2(context.handle);
@@ -158,7 +164,38 @@ bool Session::release_all() {
   (void)driver().cuCtxSetCurrent(home());
   physical_.release_all(driver());
   host_calls_.release_all(driver());
+  if (is_packed()) host_memory_.release_all(driver());
   return true;
+}
+
+CUresult Session::finish_work(Context* context) {
+  if (!is_packed()) return driver().cuCtxSynchronize();
+  CUresult result = driver().cuStreamSynchronize(context->legacy.handle);
+  const auto finish = [&](const Stream& stream) {
+    const CUresult each = driver().cuStreamSynchronize(stream.handle);
+    if (result == CUDA_SUCCESS) result = each;
+  };
+  streams_.for_each([&](uint64_t, Stream& each) {
+    if (each.context == context) finish(each);
+  });
+  for (const std::unique_ptr<Stream>* own : {&context->gathering, &context->gate}) {
+    if (*own != nullptr) finish(**own);
+  }
+  for (const MarkRef& mark : context->orphans) (void)driver().cuEventSynchronize(mark->event);
+  for (const MarkRef& mark : context->own_default.departed)
+    (void)driver().cuEventSynchronize(mark->event);
+  return result;
+}
+
+void Session::hear_of_fault(CUcontext handle, CUresult result) {
+  for (const std::atomic<const Context*>& primary : primaries_) {
+    const Context* const context = primary.load(std::memory_order_acquire);
+    if (context == nullptr || context->handle != handle || context->faulted.exchange(true))
+      continue;
+    log(Level::kWarn, "context %u: a neighbour's device fault %s", context->slot,
+        result_name(driver(), result).c_str());
+    channel_->semaphores().set_sticky(context->slot, result);
+  }
 }
 
 SessionEnd Session::run() {
@@ -240,7 +277,7 @@ bool Session::malformed(const Record& record, const char* what) {
 }
 
 bool Session::refuse(const Record& record, const char* function) {
-  log(Level::kWarn, "the driver has no %s", function);
+  log(Level::kWarn, "%s has no %s", is_packed() ? "a packed guest" : "the driver", function);
   return complete(record, CUDA_ERROR_NOT_SUPPORTED, nullptr, 0);
 }
 
@@ -275,6 +312,7 @@ CUresult Session::noted(CUresult result, const Context* context) {
     log(Level::kWarn, "context %u: device fault %s", context->slot,
         result_name(driver(), result).c_str());
     channel_->semaphores().set_sticky(context->slot, result);
+    if (is_packed()) config_.neighbours->faulted(this, context->handle, result);
   }
   return result;
 }

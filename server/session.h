@@ -3,6 +3,7 @@
 #ifndef VGPU_SERVER_SESSION_H_
 #define VGPU_SERVER_SESSION_H_
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -26,6 +27,7 @@
 #include "server/host_calls.h"
 #include "server/link.h"
 #include "server/module.h"
+#include "server/neighbours.h"
 #include "server/objects.h"
 #include "server/output.h"
 #include "server/physical.h"
@@ -63,6 +65,7 @@ struct WorkOptions {
   std::span<const std::byte> blob = {};  // handed to the call; copied when the work has to wait
   DeviceWork work = {};                  // what it takes of the device
   bool instant = false;                  // no work, and waits for nothing but what is before it
+  bool ours = false;                     // nothing that later work of the guest's comes behind
 };
 
 // The consumer's thread calls everything but what says otherwise. Owns nothing of the driver's
@@ -83,6 +86,8 @@ class Session {
     protocol::GuestLimits limits;    // of what the guest may hold
     Output* output = nullptr;        // where the driver prints; null: in the guest's own process
     TurnLink* turns = nullptr;       // with whom it shares the devices; null: with nobody
+    Neighbours* neighbours = nullptr;  // with whom it shares its contexts; null: with nobody
+    uint32_t place = 0;                // among them
     uint64_t late_ns = 0;            // that every piece of work is held back, for tests
   };
 
@@ -107,6 +112,15 @@ class Session {
   // Result of an asynchronous command: a device fault becomes sticky, any other failure is our bug
   // and ends the session.
   bool forgotten(const Record& record, CUresult result);
+
+  // Others have sessions in this process and in its contexts: it ends in order, waits for its own
+  // work only, and has a default stream of its own.
+  bool is_packed() const { return config_.neighbours != nullptr; }
+  // Thread-safe: a fault that another session has met in a context that is this one's too.
+  void hear_of_fault(CUcontext context, CUresult result);
+  // Waits for the guest's work in a context, which is current: all of the driver's, or where others
+  // have work there only its own. Nothing more is issued meanwhile.
+  CUresult finish_work(Context* context);
 
   const DriverTable& driver() const { return *config_.driver; }
   const Config& config() const { return config_; }
@@ -262,6 +276,14 @@ class Session {
   // Before any work of a new stream: it waits for what its context waits for.
   CUresult catch_up(Stream* fresh);
 
+  // --- default streams of ours (default_stream.cc)
+  // The bound context's default stream is one of ours from now on.
+  CUresult own_default_stream(Context* context);
+  // `stream`, which is ordered, gets work next: first the order of a legacy default stream.
+  CUresult order(Stream* stream, const WorkOptions& options);
+  // A stream is about to be destroyed.
+  CUresult depart(Stream* stream);
+
   // --- waiting (marks.cc)
   // An event of ours behind everything in `stream` so far.
   CUresult mark(Stream* stream, MarkRef* mark);
@@ -285,7 +307,9 @@ class Session {
   // Whether some code of the guest's may print. Then whoever waits lets the driver print first:
   // only its own waiting calls do that.
   bool prints() const { return prints_.load(std::memory_order_relaxed); }
-  void code_prints() { prints_.store(true, std::memory_order_relaxed); }
+  void code_prints() {
+    if (config_.output != nullptr || !is_packed()) prints_.store(true, std::memory_order_relaxed);
+  }
   // After a call in which the driver may have printed: tells the guest what is there.
   void publish_output() {
     if (config_.output != nullptr) config_.output->publish();
@@ -350,6 +374,7 @@ class Session {
   HandleBudget budget_;
   std::deque<Context> contexts_;  // never shrinks: all below, and waiting threads, refer to them
   std::atomic<const Context*> home_context_{nullptr};
+  std::array<std::atomic<const Context*>, protocol::kDevicesMax> primaries_{};  // by device
   // Of its own, as shares may outlive the session.
   const std::shared_ptr<RetirementQueue> page_queue_ = std::make_shared<RetirementQueue>();
   HandleTable<Stream> streams_;
@@ -376,6 +401,7 @@ class Session {
   uint64_t slab_bytes_ = 0;
   uint64_t slab_sequence_ = 0;  // 0 = nothing to retire
   bool slab_registered_ = false;
+  bool ordering_ = false;  // order() is under way
   uint64_t executed_ = 0;
   uint64_t executed_published_ = 0;
   std::mutex failure_mutex_;  // guards end_ and reason_

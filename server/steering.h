@@ -24,6 +24,12 @@ class Steering {
     waiting_ = false;
   }
 
+  // The session is over.
+  void detach() {
+    std::lock_guard lock(mutex_);
+    memory_ = nullptr;
+  }
+
   // Makes an order hold, and says what the guest had of each device at that moment. Before there is
   // a session the order waits for it.
   WorkerObeyed obey(const WorkerOrder& order) {

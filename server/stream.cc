@@ -13,9 +13,13 @@ bool handle_StreamCreate(Session& session, const wire::StreamCreateArgs& args,
   auto stream = std::make_unique<Stream>(session.bound(), session.bound()->flow);
   stream->blocking = (args.flags & CU_STREAM_NON_BLOCKING) == 0;
   stream->hold_word = protocol::hold_word(args.stream);
+  stream->ordered = session.is_packed() && stream->blocking;
   CUstream handle = nullptr;
+  // The driver's default stream is all guests'.
+  const unsigned flags =
+      session.is_packed() ? args.flags | unsigned{CU_STREAM_NON_BLOCKING} : args.flags;
   const CUresult result =
-      session.driver().cuStreamCreateWithPriority(&handle, args.flags, args.priority);
+      session.driver().cuStreamCreateWithPriority(&handle, flags, args.priority);
   stream->handle = handle;
   if (result != CUDA_SUCCESS) return session.complete(record, result, nullptr, 0);
   Stream* made = session.streams().insert(args.stream, std::move(stream));
@@ -34,6 +38,7 @@ bool handle_StreamDestroy(Session& session, const wire::StreamDestroyArgs& args,
   std::unique_ptr<Stream> owned = session.streams().take(args.stream);
   Stream* stream = owned.get();
   session.forget_slab_stream(stream);
+  (void)session.noted(session.depart(stream), stream->context);
   if (stream->dirty) {
     // Its work goes on without it, and frees must still wait for that work.
     MarkRef orphan;
@@ -42,6 +47,7 @@ bool handle_StreamDestroy(Session& session, const wire::StreamDestroyArgs& args,
     std::erase(stream->context->dirty, stream);
   }
   stream->ending = true;
+  stream->ordered = false;
   Lane* lane = stream->lane;
   const bool goes_on = session.submit(
       stream, record,

@@ -65,6 +65,9 @@ inline bool is_prompt(const WorkOptions& options) {
 
 template <typename Call>
 CUresult Session::issue(Stream* stream, uint16_t op, Call call, const WorkOptions& options) {
+  if (stream->ordered) [[unlikely]] {
+    if (const CUresult result = order(stream, options); result != CUDA_SUCCESS) return result;
+  }
   touch(stream);
   if (!is_prompt(options)) stream->lasts = true;
   stream->last_record = 0;

@@ -25,7 +25,7 @@ namespace vgpu::server {
 
 // Both are built from one tree and installed together, so these are plain structs; `magic` carries
 // the version, and the control protocol for guests is another one.
-inline constexpr uint64_t kWorkerMagic = 0x766770'77'0008;  // raised with every change below
+inline constexpr uint64_t kWorkerMagic = 0x766770'77'0009;  // raised with every change below
 
 // One of the devices that are served, in the order of --devices.
 struct ServedDevice {
@@ -108,6 +108,8 @@ enum class PeerMessageKind : uint32_t {
   kObeyed,   // back: WorkerObeyed
   kBoard,  // vgpud -> a worker that it has adopted. Descriptors: board and bell, as in WorkerAssign
   kLeave,  // worker -> vgpud: end me; `request` is the exit code that I would have had
+  kEnd,    // vgpud -> a session of a packed worker: its guest's end
+  kBroken,  // packed worker -> vgpud: a context is broken; nobody new may come
 };
 
 // Between vgpud and workers that serve. The secret is for the worker that is called.

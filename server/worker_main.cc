@@ -18,9 +18,11 @@
 #include "protocol/session/handshake.h"
 #include "server/device_facts.h"
 #include "server/driver_choice.h"
+#include "server/guest_papers.h"
 #include "server/liveness.h"
 #include "server/log.h"
 #include "server/output.h"
+#include "server/packed_worker.h"
 #include "server/sandbox.h"
 #include "server/serve.h"
 
@@ -48,7 +50,8 @@ struct Options {
   std::string driver = "auto";
   std::string devices;
   std::string log_level = "info";
-  bool mps = false;  // a client of MPS
+  SharingMode mode = SharingMode::kIsolated;
+  uint64_t launch_ms = 0;  // how long kernels of packed guests may run; 0: for ever
 };
 
 bool parse(int argc, char** argv, Options* options) {
@@ -65,7 +68,11 @@ bool parse(int argc, char** argv, Options* options) {
     } else if (name == "--user") {
       options->user = static_cast<uid_t>(std::strtoul(argv[i + 1], nullptr, 10));
     } else if (name == "--mode") {
-      options->mps = argv[i + 1] == std::string(mode_name(SharingMode::kMps));
+      const std::optional<SharingMode> mode = mode_named(argv[i + 1]);
+      if (!mode) return false;
+      options->mode = *mode;
+    } else if (name == "--launch-ms") {
+      options->launch_ms = std::strtoull(argv[i + 1], nullptr, 10);
     } else if (name == "--log-level") {
       options->log_level = argv[i + 1];
     } else {
@@ -92,39 +99,20 @@ Result<Page> make_page() {
   return page;
 }
 
-struct Guest {
-  UniqueFd connection, board, bell;
-  WorkerAssign assign;
-  protocol::Hello hello;
-};
-
 // Waits for vgpud to hand over a guest. Ends the process when vgpud goes first.
-Result<Guest> wait_for_guest(int control) {
+Result<GuestPapers> wait_for_guest(int control) {
   Result<protocol::ControlFrame> frame = protocol::receive_frame(control, -1);
   if (!frame.ok()) {
     if (frame.status().code() == StatusCode::kUnavailable) _exit(kExitDone);
     return frame.status();
   }
-  Guest guest;
-  if (!read_front(frame->bytes, &guest.assign) || frame->descriptors.size() != 3) {
-    return Status(StatusCode::kMalformed, "vgpud's message is of another version");
-  }
-  guest.connection = std::move(frame->descriptors[0]);
-  guest.board = std::move(frame->descriptors[1]);
-  guest.bell = std::move(frame->descriptors[2]);
-  Result<protocol::Message> message = protocol::decode_message(
-      std::span<const uint8_t>(frame->bytes).subspan(sizeof(WorkerAssign)));
-  if (!message.ok()) return message.status();
-  auto* hello = std::get_if<protocol::Hello>(&*message);
-  if (hello == nullptr) return Status(StatusCode::kMalformed, "not a hello");
-  guest.hello = std::move(*hello);
-  return guest;
+  return GuestPapers::read(std::move(frame).value(), 3);
 }
 
-void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Guest& guest,
+void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const GuestPapers& guest,
                     Page* page, int connection, WorkerPeers* peers, Steering* steering,
                     TurnLink* turns, Leaving* leaving) {
-  Liveness liveness;
+  Liveness liveness = guest.liveness();
   liveness.leaving = leaving;
   liveness.steering = steering;
   liveness.turns = turns;
@@ -134,24 +122,7 @@ void start_watching(UniqueFd door, uid_t server_user, UniqueFd control, const Gu
   liveness.page = std::move(page->memory);
   liveness.door = std::move(door);
   liveness.server_user = server_user;
-  liveness.started_ms = monotonic_ns() / 1'000'000;
-  liveness.adopt.session = guest.assign.session;
-  liveness.adopt.grants = guest.assign.grants;
-  liveness.adopt.share = guest.assign.share;
-  liveness.adopt.guest_pid = guest.assign.guest_pid;
-  liveness.adopt.guest_uid = guest.assign.guest_uid;
-  liveness.adopt.record = guest.assign.record;
-  set_text(liveness.adopt.executable, guest.hello.executable);
-  set_text(liveness.adopt.label, guest.hello.label);
-  set_text(liveness.adopt.remote, guest.hello.remote);
-  if (guest.assign.guest_pid > 0) {
-    Result<UniqueFd> pidfd = protocol::open_pidfd(guest.assign.guest_pid);
-    if (pidfd.ok()) {
-      liveness.guest = std::move(pidfd).value();
-    } else if (pidfd.status().os_error() == ESRCH) {
-      _exit(kExitDone);  // the guest is gone already
-    }
-  }
+  if (guest.is_gone()) _exit(kExitDone);
   watch(std::move(liveness));
 }
 
@@ -195,43 +166,19 @@ WorkerReady describe(const DriverChoice& driver, const Devices& devices) {
   return ready;
 }
 
-Status grant(Devices* devices, const WorkerGrants& grants) {
-  std::vector<DeviceGrant> wanted;
-  for (uint32_t i = 0; i < std::min<uint32_t>(grants.count, protocol::kDevicesMax); ++i)
-    wanted.push_back({grants.device[i], grants.bytes[i]});
-  return devices->grant(wanted);
-}
-
-// The channel in memory of ours, or in a piece of what the guest's side has brought, where host
-// memory cannot be shared.
-Result<std::unique_ptr<protocol::WorkerChannel>> open_channel(UniqueFd connection,
-                                                              const protocol::Hello& hello,
-                                                              protocol::HelloReply* reply) {
-  if ((hello.flags & protocol::kHelloRegion) == 0) {
-    if ((hello.flags & protocol::kHelloRemote) == 0)
-      reply->host_range = claim_host_range(hello, reply->device_range);
-    return protocol::answer_hello(std::move(connection), *reply);
-  }
-  constexpr int kRegionTimeoutMs = 2000;  // it was sent with the hello: it is here or never
-  Result<protocol::RegionOffer> offer =
-      protocol::take_region(connection.get(), reply, kRegionTimeoutMs);
-  if (!offer.ok()) return offer.status();
-  return protocol::answer_hello_in(std::move(connection), *reply, std::move(offer).value());
-}
-
 int serve(const Options& options, UniqueFd control, UniqueFd door) {
   Result<DriverChoice> driver = choose_driver(options.driver);
   if (!driver.ok()) return fail(kExitNoDriver, "no driver", driver.status());
   Result<Devices> devices = Devices::open(&driver->table, options.devices);
   if (!devices.ok()) return fail(kExitNoDriver, driver->path.c_str(), devices.status());
-  devices->reserve_ahead();
+  if (options.mode != SharingMode::kPacked) devices->reserve_ahead();
   Result<Page> page = make_page();
   if (!page.ok()) return fail(kExitAttach, "page", page.status());
 
   const WorkerReady ready = describe(*driver, *devices);
   // Before the first byte of a guest, and before vgpud takes the worker for a good one.
   const uid_t server_user = geteuid();
-  Sandbox sandbox{driver->kind, options.user, {}, options.mps};
+  Sandbox sandbox{driver->kind, options.user, {}, options.mode != SharingMode::kIsolated};
   // Told before the user changes: the usual place is another one for the worker's own.
   if (const std::string cache = compiled_kernels_folder(); !cache.empty()) {
     sandbox.readable.push_back(cache);
@@ -246,20 +193,23 @@ int serve(const Options& options, UniqueFd control, UniqueFd door) {
       !sent.ok()) {
     return fail(kExitAttach, "vgpud", sent);
   }
-  Result<Guest> guest = wait_for_guest(control.get());
+  if (options.mode == SharingMode::kPacked) {
+    return serve_packed({&*driver, options.devices, options.launch_ms, server_user}, control.get());
+  }
+  Result<GuestPapers> guest = wait_for_guest(control.get());
   if (!guest.ok()) return fail(kExitAttach, "guest", guest.status());
-  if (Status granted = grant(&*devices, guest->assign.grants); !granted.ok())
+  if (Status granted = grant_devices(&*devices, guest->assign.grants); !granted.ok())
     return fail(kExitNoDriver, "devices", granted);
   protocol::HelloReply reply =
       make_reply(&*devices, guest->hello, guest->assign.session, driver_kind_name(driver->kind));
   reply.limits = guest->assign.record.limits;
   const int connection = guest->connection.get();
   Result<std::unique_ptr<protocol::WorkerChannel>> channel =
-      open_channel(std::move(guest->connection), guest->hello, &reply);
+      open_channel(*devices, std::move(guest->connection), guest->hello, &reply);
   if (!channel.ok()) return fail(kExitAttach, "attach", channel.status());
   static WorkerPeers peers;  // its threads may be anywhere in it when the process ends
   static Steering steering;
-  static Leaving leaving(options.mps);
+  static Leaving leaving(options.mode == SharingMode::kMps);
   static TurnLink turns(page->page()->turns);
   if (Status taken = turns.connect(std::move(guest->board), std::move(guest->bell)); !taken.ok())
     return fail(kExitAttach, "board", taken);
@@ -283,7 +233,7 @@ int run(int argc, char** argv) {
         stderr,
         "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
         "usage: vgpu-worker --control 3 --door 4 [--driver auto|nvidia|soft|PATH] [--devices LIST] "
-        "[--user UID] [--mode isolated|mps] [--log-level debug|info|warn|error]\n");
+        "[--user UID] [--mode isolated|mps|packed] [--launch-ms N] [--log-level debug|info|warn|error]\n");
     return kExitUsage;
   }
   close_descriptors(options.door + 1);
@@ -296,7 +246,10 @@ int run(int argc, char** argv) {
   // What is written to standard output and error from here on is the guest's: kernels print there.
   const int log_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   open_log("vgpu-worker", level, log_descriptor < 0 ? STDERR_FILENO : log_descriptor);
-  if (Status taken = process_output().take_over(); !taken.ok()) {
+  // Whose kernel it was that has printed nobody can say of packed guests.
+  const Status taken = options.mode == SharingMode::kPacked ? drop_output()
+                                                            : process_output().take_over();
+  if (!taken.ok()) {
     return fail(kExitAttach, "standard output", taken);
   }
   // But what a library says when it gives up the process is for whoever reads the log.

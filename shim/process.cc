@@ -64,13 +64,20 @@ std::vector<protocol::AddressRange> claim_ranges() {
   return claimed;
 }
 
+void release_around(const protocol::AddressRange& claimed, const protocol::AddressRange& kept) {
+  if (!protocol::is_part_of(kept, claimed)) return release_addresses(claimed.base, claimed.bytes);
+  const uint64_t before = kept.base - claimed.base;
+  if (before != 0) release_addresses(claimed.base, before);
+  if (const uint64_t behind = claimed.bytes - before - kept.bytes; behind != 0)
+    release_addresses(kept.base + kept.bytes, behind);
+}
+
 // Lets go of what the server did not choose.
 void release_ranges(const std::vector<protocol::AddressRange>& claimed,
                     const protocol::HelloReply& reply) {
   for (const protocol::AddressRange& device : claimed) {
-    const protocol::AddressRange host = protocol::host_range_behind(device);
-    if (device != reply.device_range) release_addresses(device.base, device.bytes);
-    if (host != reply.host_range) release_addresses(host.base, host.bytes);
+    release_around(device, reply.device_range);
+    release_around(protocol::host_range_behind(device), reply.host_range);
   }
 }
 

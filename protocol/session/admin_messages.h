@@ -27,6 +27,9 @@ struct DeviceState {
   uint64_t granted_bytes = 0;
 };
 
+// How guests meet each other on a device, by GuestState::mode.
+inline constexpr const char* kModeNames[] = {"isolated", "mps", "packed"};
+
 // A guest with all its figures. Times and counts are since it attached.
 struct GuestState {
   uint64_t session = 0;

@@ -58,12 +58,13 @@ Status check_reply(const Hello& hello, const HelloReply& reply) {
             side("server", reply.server_version, reply.protocol_version, reply.wire_hash));
   }
   const auto& offered = hello.device_ranges;
+  const auto has = [&](const AddressRange& range) { return is_part_of(reply.device_range, range); };
   if (reply.allocator == AllocatorMode::kReserved &&
-      std::find(offered.begin(), offered.end(), reply.device_range) == offered.end()) {
+      std::none_of(offered.begin(), offered.end(), has)) {
     return Status(StatusCode::kMalformed, "server chose an address range that was not offered");
   }
   const auto holds = [&](const AddressRange& range) {
-    return reply.host_range == host_range_behind(range);
+    return is_part_of(reply.host_range, host_range_behind(range));
   };
   if (reply.host_range.bytes != 0 && std::none_of(offered.begin(), offered.end(), holds)) {
     return Status(StatusCode::kMalformed, "server chose a range for host memory that is not ours");

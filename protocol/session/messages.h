@@ -32,6 +32,18 @@ constexpr AddressRange host_range_behind(const AddressRange& device_range) {
   return {device_range.base + device_range.bytes, kHostRangeBytes};
 }
 
+// One of `parts` pieces of a range, for servers that serve several guests in one address space.
+constexpr AddressRange part_of(const AddressRange& range, uint32_t part, uint32_t parts) {
+  return {range.base + range.bytes / parts * part, range.bytes / parts};
+}
+// Whether `range` is all of `whole`, or one of so many pieces that whole GiB are in each.
+constexpr bool is_part_of(const AddressRange& range, const AddressRange& whole) {
+  constexpr uint64_t kStep = uint64_t{1} << 30;
+  return range.bytes != 0 && range.bytes <= whole.bytes && range.bytes % kStep == 0 &&
+         range.base >= whole.base && range.base - whole.base <= whole.bytes - range.bytes &&
+         (range.base - whole.base) % range.bytes == 0;
+}
+
 // The part of the chosen range that is for device `index` of `count`; both sides cut it so. The
 // upper half is for what the application reserves.
 constexpr AddressRange range_of_device(const AddressRange& range, size_t index, size_t count) {

@@ -14,10 +14,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "api/driver_loader.h"
 #include "base/clock.h"
+#include "base/unique_fd.h"
 
 namespace vgpu::conformance {
 namespace {
@@ -30,6 +32,7 @@ struct ServerState {
   pid_t pid = -1;
   pid_t second = -1;  // of back end router
   pid_t gate = -1;
+  pid_t neighbour = -1;  // of back end packed
   pid_t vm = -1, agent = -1;  // of back end region
   std::string folder;
 };
@@ -55,11 +58,12 @@ std::string library_path() {
   const std::string name = backend_name();
   if (name == "direct") return VGPU_SOFTGPU_LIBRARY;
   if (name == "loop") return VGPU_LOOP_LIBRARY;
-  if (name == "shm" || name == "fabric" || name == "region") return VGPU_GUEST_LIBRARY;
+  if (name == "shm" || name == "packed" || name == "fabric" || name == "region")
+    return VGPU_GUEST_LIBRARY;
   if (name == "router") return VGPU_ROUTER_LIBRARY;
   if (name == "machine") return environment_text("VGPU_TEST_LIBRARY");
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm, fabric, region, router, machine or cuda, not " +
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, packed, fabric, region, router, machine or cuda, not " +
       name);
 }
 
@@ -106,15 +110,36 @@ void wait_until_there(const std::string& path, pid_t* pid, const std::string& pr
   }
 }
 
-void start_server() {
+void start_server(const std::vector<std::string>& more = {}) {
   std::array<char, 64> folder{"/tmp/vgpu-conformance-XXXXXX"};
   if (::mkdtemp(folder.data()) == nullptr) die("mkdtemp failed");
   g_server.folder = folder.data();
   const std::string socket = g_server.folder + "/vgpud.sock";
   const std::string address = "unix:" + socket;
-  g_server.pid = spawn({VGPU_VGPUD, "--listen", address, "--driver", "soft"});
+  std::vector<std::string> words = {VGPU_VGPUD, "--listen", address, "--driver", "soft"};
+  words.insert(words.end(), more.begin(), more.end());
+  g_server.pid = spawn(words);
   wait_until_there(socket, &g_server.pid, "vgpud");
   ::setenv("VGPU_SERVER", address.c_str(), 1);
+}
+
+// A server that packs its guests, and one that is there when the suite's own comes.
+void start_packing_server() {
+  std::array<char, 64> file{"/tmp/vgpu-conformance-XXXXXX"};
+  const UniqueFd config(::mkstemp(file.data()));
+  constexpr std::string_view kProfile =
+      "[profile.together]\nmode = \"packed\"\n"
+      "[tenant.all]\nuids = [";
+  const std::string text =
+      std::string(kProfile) + std::to_string(::getuid()) + "]\nprofiles = [\"together\"]\n";
+  if (!config.valid() || ::write(config.get(), text.data(), text.size()) < 0) die("no configuration");
+  start_server({"--config", file.data()});
+  const std::string ready = g_server.folder + "/neighbour";
+  ::setenv("VGPU_TEST_NEIGHBOUR", ready.c_str(), 1);
+  g_server.neighbour = spawn({"/proc/self/exe"});
+  ::unsetenv("VGPU_TEST_NEIGHBOUR");
+  wait_until_there(ready, &g_server.neighbour, "the neighbour");
+  (void)::unlink(file.data());
 }
 
 // Another server, and guests have both.
@@ -166,6 +191,7 @@ void set_up_backend() {
   }
   const std::string name = backend_name();
   if (name == "shm" || name == "router" || name == "fabric" || name == "region") start_server();
+  if (name == "packed") start_packing_server();
   if (name == "router") start_second_server();
   if (name == "fabric") start_gate();
   if (name == "region") start_machine();
@@ -180,8 +206,27 @@ bool is_apart() {
   return name == "fabric" || name == "region" || name == "machine";
 }
 
+int be_neighbour(const char* ready) {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CUdeviceptr memory = 0;
+  const DriverTable& own = driver();
+  const bool well = own.cuInit(0) == CUDA_SUCCESS && own.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
+                    own.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS &&
+                    own.cuCtxSetCurrent(context) == CUDA_SUCCESS &&
+                    own.cuMemAlloc_v2(&memory, 1 << 20) == CUDA_SUCCESS;
+  if (!well) return 1;
+  (void)UniqueFd(::open(ready, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  while (true) (void)::pause();
+}
+
 bool tear_down_backend() {
   bool well = true;
+  if (g_server.neighbour > 0) {
+    ::kill(g_server.neighbour, SIGKILL);
+    (void)::waitpid(g_server.neighbour, nullptr, 0);
+    g_server.neighbour = -1;
+  }
   if (g_server.gate > 0) {
     ::kill(g_server.gate, SIGKILL);
     (void)::waitpid(g_server.gate, nullptr, 0);

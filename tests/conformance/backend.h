@@ -9,8 +9,9 @@
 
 namespace vgpu::conformance {
 
-// Prepares the back end named by VGPU_TEST_BACKEND (direct, loop, shm, fabric, region, router,
-// machine, cuda): for shm a vgpud of this process's own, ended with it; for router two; for fabric
+// Prepares the back end named by VGPU_TEST_BACKEND (direct, loop, shm, packed, fabric, region, router,
+// machine, cuda): for shm a vgpud of this process's own, ended with it; for packed
+// one that has its guests in one worker, where another guest is already; for router two; for fabric
 // also a gate, which the guest reaches over the loopback network; for region what stands between
 // guests and that vgpud in a virtual machine. In one (machine) all that is there, and
 // VGPU_TEST_LIBRARY is the guest library. Ends the process with a message when that fails. Call
@@ -18,6 +19,10 @@ namespace vgpu::conformance {
 void set_up_backend();
 // False, with a message, unless the vgpud was there to the end and ended on SIGTERM with 0.
 [[nodiscard]] bool tear_down_backend();
+
+// In a process of its own: a guest that takes a little memory, makes the file `ready`, and does
+// nothing until it is killed. Returns if that cannot be.
+int be_neighbour(const char* ready);
 
 // Whether the guest's memory is another host's, or a machine's: nothing is mapped on both sides.
 bool is_apart();

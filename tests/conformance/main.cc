@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "backend.h"
 
 int main(int argc, char** argv) {
+  if (const char* ready = std::getenv("VGPU_TEST_NEIGHBOUR"); ready != nullptr)
+    return vgpu::conformance::be_neighbour(ready);
   ::testing::InitGoogleTest(&argc, argv);
   vgpu::conformance::set_up_backend();
   const int result = RUN_ALL_TESTS();

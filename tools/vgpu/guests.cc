@@ -86,8 +86,7 @@ const char* priority_text(uint32_t priority) {
 }
 
 const char* mode_text(uint32_t mode) {
-  constexpr const char* kModes[] = {"isolated", "mps"};
-  return mode < std::size(kModes) ? kModes[mode] : "?";
+  return mode < std::size(protocol::kModeNames) ? protocol::kModeNames[mode] : "?";
 }
 
 std::string cap_text(uint32_t permille) {
