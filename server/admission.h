@@ -164,7 +164,8 @@ class Admission {
             Ticket* ticket) {
     slot->admitted.fetch_add(cost, std::memory_order_relaxed);
     ticket->kind = work.kind;
-    ticket->note = cost << 16 | place_bits_ | static_cast<uint64_t>(work.engine) << 8 | device | kNoted;
+    ticket->note =
+        cost << 16 | place_bits_ | static_cast<uint64_t>(work.engine) << 8 | device | kNoted;
   }
   static uint32_t engine_of(uint64_t note) { return note >> 8 & 0x3; }
   static uint32_t place_of(uint64_t note) { return note >> 10 & (kPlacesMax - 1); }

@@ -382,8 +382,7 @@ protocol::HelloReply make_reply(Devices* devices, const protocol::Hello& hello, 
     const Device& device = *devices->at(i);
     reply.devices.push_back(device.snapshot());
     for (size_t other = 0; other < devices->count(); ++other)
-      device.add_peer_facts(*devices->at(other), devices->is_shared(),
-                            &reply.devices.back().peers);
+      device.add_peer_facts(*devices->at(other), devices->is_shared(), &reply.devices.back().peers);
   }
   const bool remote = (hello.flags & protocol::kHelloRemote) != 0;
   if (remote || (hello.flags & protocol::kHelloRegion) != 0)
@@ -409,8 +408,7 @@ protocol::AddressRange claim_host_range(const Devices& devices, const protocol::
   for (const protocol::AddressRange& offered : hello.device_ranges) {
     if (!is_ours(offered)) continue;
     if (device_range.bytes != 0 && device_range != devices.own_part(offered)) continue;
-    const protocol::AddressRange range =
-        devices.own_part(protocol::host_range_behind(offered));
+    const protocol::AddressRange range = devices.own_part(protocol::host_range_behind(offered));
     void* wanted = reinterpret_cast<void*>(range.base);
     void* got = mmap(wanted, range.bytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -322,35 +322,35 @@ bool handle_PrimaryReset(Session& session, const wire::PrimaryResetArgs& args,
     session.abandon_lane(context->legacy.lane);
     if (session.bound() == context) session.unbind();
   }
-  session.pool().post([&session, context, ends, remains, marks = std::move(marks),
-                       reply = record.reply()] {
-    for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
-    const DriverTable& driver = session.driver();
-    (void)driver.cuCtxSetCurrent(context->handle);
-    CUresult result = CUDA_SUCCESS;
-    if (session.is_packed()) {
-      for (const MarkRef& mark : marks) {
-        const CUresult each = session.wait(*mark);
-        if (result == CUDA_SUCCESS) result = each;
-      }
-    } else {
-      result = session.noted(driver.cuCtxSynchronize(), context);
-    }
-    session.destroy_remains(remains.get());
-    if (ends) {
-      session.channel().semaphores().clear_sticky(context->slot);
-      context->use.close();
-      context->orphans.clear();
-      context->events.release_all(driver);
-      (void)driver.cuCtxSetCurrent(session.home());
-      session.config().devices->at(context->device)->close();
-      session.host_calls().give_all_of(context);
-    }
-    if (session.prints()) session.publish_output();
-    wire::PrimaryResetReply answer;
-    answer.closed = ends ? 1 : 0;
-    session.channel().replies().complete_with(reply, result, answer);
-  });
+  session.pool().post(
+      [&session, context, ends, remains, marks = std::move(marks), reply = record.reply()] {
+        for (const LanePoint& point : remains->lanes) session.lanes().wait(point);
+        const DriverTable& driver = session.driver();
+        (void)driver.cuCtxSetCurrent(context->handle);
+        CUresult result = CUDA_SUCCESS;
+        if (session.is_packed()) {
+          for (const MarkRef& mark : marks) {
+            const CUresult each = session.wait(*mark);
+            if (result == CUDA_SUCCESS) result = each;
+          }
+        } else {
+          result = session.noted(driver.cuCtxSynchronize(), context);
+        }
+        session.destroy_remains(remains.get());
+        if (ends) {
+          session.channel().semaphores().clear_sticky(context->slot);
+          context->use.close();
+          context->orphans.clear();
+          context->events.release_all(driver);
+          (void)driver.cuCtxSetCurrent(session.home());
+          session.config().devices->at(context->device)->close();
+          session.host_calls().give_all_of(context);
+        }
+        if (session.prints()) session.publish_output();
+        wire::PrimaryResetReply answer;
+        answer.closed = ends ? 1 : 0;
+        session.channel().replies().complete_with(reply, result, answer);
+      });
   return true;
 }
 

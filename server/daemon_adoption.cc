@@ -51,9 +51,8 @@ void Daemon::found_worker_spoke(int connection) {
   Result<protocol::ControlFrame> frame = protocol::receive_frame(found.connection.get(), 0);
   if (!frame.ok()) {
     (void)unlink(found.door.c_str());  // its guest has just gone
-    const bool shared = std::any_of(workers_.begin(), workers_.end(), [&](const auto& each) {
-      return each.second->pid == pid;
-    });
+    const bool shared = std::any_of(workers_.begin(), workers_.end(),
+                                    [&](const auto& each) { return each.second->pid == pid; });
     if (!shared) options_.worker_users.give_back(found.user);
     keep_ahead();  // which may have waited for the number
     sweep_mps();

@@ -326,8 +326,7 @@ void Daemon::hand_over(Worker* worker, QueuedGuest guest, int to, const std::vec
   }
   std::vector<int> descriptors = {connection, papers->board.get(), papers->bell.get()};
   descriptors.insert(descriptors.end(), more.begin(), more.end());
-  if (Status sent = protocol::send_frame(to, frame, descriptors, 0);
-      !sent.ok()) {
+  if (Status sent = protocol::send_frame(to, frame, descriptors, 0); !sent.ok()) {
     refuse(connection,
            Status(StatusCode::kUnavailable, "the worker does not take it: " + sent.text()));
     end_session(worker);

@@ -141,8 +141,7 @@ void Daemon::house_ended(const Worker& house) {
   if (house.ready) return;
   const Status why(StatusCode::kUnavailable, "the worker for packed guests does not start");
   std::erase_if(queue_, [&](const QueuedGuest& guest) {
-    const bool hit =
-        guest.terms.mode == SharingMode::kPacked && guest.terms.tenant == house.tenant;
+    const bool hit = guest.terms.mode == SharingMode::kPacked && guest.terms.tenant == house.tenant;
     if (hit) refuse(guest.connection.get(), why);
     return hit;
   });

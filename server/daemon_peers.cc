@@ -14,7 +14,8 @@ void Daemon::introduce(const Worker& from, const PeerMessage& ask) {
   int ends[2] = {-1, -1};
   for (const auto& [pid, to] : workers_) {
     if (to->session != ask.session || to->session == 0 || to.get() == &from ||
-        to->guest_uid != from.guest_uid || to->tenant != from.tenant || !to->control.valid() || to->mode == SharingMode::kPacked) {
+        to->guest_uid != from.guest_uid || to->tenant != from.tenant || !to->control.valid() ||
+        to->mode == SharingMode::kPacked) {
       continue;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) break;

@@ -31,7 +31,8 @@ void Daemon::keep_ahead() {
   // Until one has said what the device is, more would only fail in the same way.
   const unsigned wanted = devices_known_ ? std::max(1U, options_.workers_ahead) : 1;
   unsigned waiting = 0;
-  for (const auto& [pid, worker] : workers_) waiting += worker->session == 0 && !worker->promise && worker->mode == SharingMode::kIsolated;
+  for (const auto& [pid, worker] : workers_)
+    waiting += worker->session == 0 && !worker->promise && worker->mode == SharingMode::kIsolated;
   while (!stopping_ && waiting < wanted) {
     const size_t before = workers_.size();
     start_worker();

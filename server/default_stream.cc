@@ -68,8 +68,7 @@ CUresult Session::order(Stream* stream, const WorkOptions& options) {
   if (ordering_) return CUDA_SUCCESS;
   ordering_ = true;
   Context::OwnDefault& own = stream->context->own_default;
-  const CUresult result =
-      stream->legacy ? gather(*this, stream->context) : follow(*this, stream);
+  const CUresult result = stream->legacy ? gather(*this, stream->context) : follow(*this, stream);
   ordering_ = false;
   if (options.ours) return result;
   if (stream->legacy) {

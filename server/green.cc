@@ -141,10 +141,10 @@ bool handle_GreenCreate(Session& session, const wire::GreenCreateArgs& args, con
   const Device* device = session.find_device(args.device);
   std::vector<uint64_t> numbers;
   if (device == nullptr) return session.malformed(record, "no such device");
-  if (!read_numbers(record, args.count, &numbers)) return session.malformed(record, "resources");
   if (record.reply() == protocol::kNoReply) return session.malformed(record, "no reply slot");
   if (session.is_packed() || session.driver().cuGreenCtxCreate == nullptr)
     return session.refuse(record, "cuGreenCtxCreate");
+  if (!read_numbers(record, args.count, &numbers)) return session.malformed(record, "resources");
   std::vector<CUdevResource> resources;
   for (const uint64_t number : numbers) {
     SmResources::Entry entry;

@@ -18,10 +18,9 @@ Result<GuestPapers> GuestPapers::read(protocol::ControlFrame frame, size_t descr
   guest.connection = std::move(frame.descriptors[0]);
   guest.board = std::move(frame.descriptors[1]);
   guest.bell = std::move(frame.descriptors[2]);
-  std::move(frame.descriptors.begin() + 3, frame.descriptors.end(),
-            std::back_inserter(guest.more));
-  Result<protocol::Message> message = protocol::decode_message(
-      std::span<const uint8_t>(frame.bytes).subspan(sizeof(WorkerAssign)));
+  std::move(frame.descriptors.begin() + 3, frame.descriptors.end(), std::back_inserter(guest.more));
+  Result<protocol::Message> message =
+      protocol::decode_message(std::span<const uint8_t>(frame.bytes).subspan(sizeof(WorkerAssign)));
   if (!message.ok()) return message.status();
   auto* hello = std::get_if<protocol::Hello>(&*message);
   if (hello == nullptr) return Status(StatusCode::kMalformed, "not a hello");

@@ -115,8 +115,9 @@ void watch(Liveness liveness) { watch_one(std::move(liveness)).detach(); }
 
 std::thread watch_one(Liveness liveness) {
   connected(&liveness);  // before the guest's first command
-  return std::thread(
-      [moved = std::make_shared<Liveness>(std::move(liveness))]() mutable { run(std::move(moved)); });
+  return std::thread([moved = std::make_shared<Liveness>(std::move(liveness))]() mutable {
+    run(std::move(moved));
+  });
 }
 
 }  // namespace vgpu::server

@@ -81,8 +81,8 @@ struct Stream {
   Context* const context;
   bool blocking = false;  // orders with the legacy stream
   bool legacy = false;
-  bool dirty = false;      // has had work since the last fence
-  bool ending = false;     // what follows is its destruction
+  bool dirty = false;   // has had work since the last fence
+  bool ending = false;  // what follows is its destruction
   // Orders with a default stream that is ours and not the driver's (default_stream.cc): then the
   // last of that one's work that it waits for, and whether it has work that that one does not.
   bool ordered = false, ahead = false;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -19,6 +20,9 @@
 
 namespace vgpu::server {
 namespace {
+
+// For the work of guests that have gone, while no other guest is there.
+constexpr std::chrono::milliseconds kStuckTime{1000};
 
 // Which parts are taken, and how many sessions there are. Thread-safe.
 class Parts {
@@ -36,11 +40,29 @@ class Parts {
     }
     return -1;
   }
+  // Its guest has gone; what it has with the device may still run.
+  void leave(int part) {
+    std::lock_guard lock(mutex_);
+    bool& left = left_[static_cast<size_t>(part)];
+    left_count_ += !left;
+    left = true;
+    changed_.notify_all();
+  }
   void give_back(int part) {
     std::lock_guard lock(mutex_);
-    taken_[static_cast<size_t>(part)] = false;
+    left_count_ -= left_[static_cast<size_t>(part)];
+    left_[static_cast<size_t>(part)] = taken_[static_cast<size_t>(part)] = false;
     --count_;
     changed_.notify_all();
+  }
+  // Returns when guests have been gone for so long whose work does not end, and no other is there.
+  void wait_for_stuck(std::chrono::milliseconds time) {
+    const auto only_stuck = [this] { return count_ != 0 && left_count_ == count_; };
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, only_stuck);
+      if (!changed_.wait_for(lock, time, [&] { return !only_stuck(); })) return;
+    }
   }
   void wait_for_none() {
     std::unique_lock lock(mutex_);
@@ -50,8 +72,8 @@ class Parts {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<bool, kPackedGuestsMax> taken_{};
-  uint32_t next_ = 0, count_ = 0;
+  std::array<bool, kPackedGuestsMax> taken_{}, left_{};
+  uint32_t next_ = 0, count_ = 0, left_count_ = 0;
 };
 
 // What all sessions have.
@@ -76,9 +98,8 @@ Status serve_one(House* house, GuestPapers guest, uint32_t part) {
   if (!devices.ok()) return devices.status();
   devices->set_part(part, kPackedGuestsMax);
   Status status = grant_devices(&*devices, guest.assign.grants);
-  protocol::HelloReply reply =
-      make_reply(&*devices, guest.hello, guest.assign.session,
-                 driver_kind_name(house->options.driver->kind));
+  protocol::HelloReply reply = make_reply(&*devices, guest.hello, guest.assign.session,
+                                          driver_kind_name(house->options.driver->kind));
   reply.limits = guest.assign.record.limits;
   auto* const shown = reinterpret_cast<WorkerPage*>(page->data());
   TurnLink turns(shown->turns);
@@ -103,7 +124,8 @@ Status serve_one(House* house, GuestPapers guest, uint32_t part) {
     liveness.door = std::move(guest.more[2]);
     liveness.server_user = house->options.server_user;
     liveness.over = over.get();
-    liveness.gone = [connection, channel = channel.get()] {
+    liveness.gone = [house, part, connection, channel = channel.get()] {
+      house->parts.leave(static_cast<int>(part));
       (void)shutdown(connection, SHUT_RDWR);  // the guest may be there still
       channel->mark_dead();
     };
@@ -148,13 +170,20 @@ void take_in(House* house, protocol::ControlFrame frame) {
 
 int serve_packed(const PackedOptions& options, int control) {
   // Lives as long as the process: sessions may be anywhere in it.
-  static House house{options, Neighbours([control] {
+  static House house{options,
+                     Neighbours([control] {
                        PeerMessage message;
                        message.kind = PeerMessageKind::kBroken;
                        (void)protocol::send_frame(control, bytes_of(message), {}, 0);
                      }),
                      {}};
   if (options.launch_ms != 0) limit_all_kernels(options.driver->table, options.launch_ms);
+  // A kernel that never ends is nobody's loss then.
+  std::thread([] {
+    house.parts.wait_for_stuck(kStuckTime);
+    log(Level::kWarn, "the work of guests that have gone does not end; the worker ends");
+    _exit(0);
+  }).detach();
   while (true) {
     Result<protocol::ControlFrame> frame = protocol::receive_frame(control, -1);
     if (frame.ok()) {

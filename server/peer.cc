@@ -39,7 +39,8 @@ CUresult switch_access(const DriverTable& driver, std::span<const CUcontext> pee
 }  // namespace
 
 CUresult Session::set_peer(Context* context, Context* peer, bool enable) {
-  if (is_packed() || driver().cuCtxEnablePeerAccess == nullptr || driver().cuCtxDisablePeerAccess == nullptr)
+  if (is_packed() || driver().cuCtxEnablePeerAccess == nullptr ||
+      driver().cuCtxDisablePeerAccess == nullptr)
     return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const auto known = std::find(context->peers.begin(), context->peers.end(), peer);
   if (enable == (known != context->peers.end()))

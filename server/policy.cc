@@ -105,9 +105,7 @@ void lay_over(const GuestAsk& ask, Share* share) {
 
 }  // namespace
 
-const char* mode_name(SharingMode mode) {
-  return protocol::kModeNames[static_cast<size_t>(mode)];
-}
+const char* mode_name(SharingMode mode) { return protocol::kModeNames[static_cast<size_t>(mode)]; }
 
 std::optional<SharingMode> mode_named(const std::string& name) {
   for (uint32_t i = 0; i < kSharingModes; ++i) {

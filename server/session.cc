@@ -73,7 +73,9 @@ Session::Session(const Config& config, protocol::WorkerChannel* channel, GuestMe
                  "the guest has finished functions that it was not given");
           },
           [this] { publish_output(); }),
-      watchdog_(config.driver, watched_ms(config.limits.of(GuestLimit::kLaunchMs), config.neighbours != nullptr, &admission_),
+      watchdog_(config.driver,
+                watched_ms(config.limits.of(GuestLimit::kLaunchMs), config.neighbours != nullptr,
+                           &admission_),
                 [this] {
                   fail(SessionEnd::kDriverFailed, CUDA_ERROR_LAUNCH_TIMEOUT,
                        "a kernel runs for longer than this guest may have it run");
@@ -120,6 +122,7 @@ Session::~Session() {
 }
 
 bool Session::release_all() {
+  abandoning_.store(is_packed(), std::memory_order_relaxed);  // before waits for turns end
   watchdog_.stop();
   admission_.end();
   host_calls_.stop();  // or streams would wait for a guest that is gone

@@ -77,18 +77,18 @@ class Session {
     Devices* devices = nullptr;         // the guest's; the first is open
     protocol::AddressRange host_range;  // where the guest may put memory of cuMemHostAlloc
     FlowLimits flow{kDriverQueueDepth};
-    uint64_t number = 0;             // of this session, for what it shares
-    bool shares_memory = false;      // the driver hands memory to other processes
-    bool passes_descriptors = true;  // to and from the guest
-    Shares* shares = nullptr;        // what it shares; null: only it looks there
-    Peers* peers = nullptr;          // the other sessions; null: there are none
-    WorkerPage* page = nullptr;      // where figures are published; null: nobody looks
-    protocol::GuestLimits limits;    // of what the guest may hold
-    Output* output = nullptr;        // where the driver prints; null: in the guest's own process
-    TurnLink* turns = nullptr;       // with whom it shares the devices; null: with nobody
+    uint64_t number = 0;               // of this session, for what it shares
+    bool shares_memory = false;        // the driver hands memory to other processes
+    bool passes_descriptors = true;    // to and from the guest
+    Shares* shares = nullptr;          // what it shares; null: only it looks there
+    Peers* peers = nullptr;            // the other sessions; null: there are none
+    WorkerPage* page = nullptr;        // where figures are published; null: nobody looks
+    protocol::GuestLimits limits;      // of what the guest may hold
+    Output* output = nullptr;          // where the driver prints; null: in the guest's own process
+    TurnLink* turns = nullptr;         // with whom it shares the devices; null: with nobody
     Neighbours* neighbours = nullptr;  // with whom it shares its contexts; null: with nobody
     uint32_t place = 0;                // among them
-    uint64_t late_ns = 0;            // that every piece of work is held back, for tests
+    uint64_t late_ns = 0;              // that every piece of work is held back, for tests
   };
 
   Session(const Config& config, protocol::WorkerChannel* channel, GuestMemory* memory);
@@ -113,6 +113,10 @@ class Session {
   // and ends the session.
   bool forgotten(const Record& record, CUresult result);
 
+  // Work that still waits in lanes is not carried out: its guest has gone, and others go on.
+  bool abandons(const DeviceWork& work) const {
+    return work.cost_ns != 0 && abandoning_.load(std::memory_order_relaxed);
+  }
   // Others have sessions in this process and in its contexts: it ends in order, waits for its own
   // work only, and has a default stream of its own.
   bool is_packed() const { return config_.neighbours != nullptr; }
@@ -405,7 +409,7 @@ class Session {
   uint64_t executed_ = 0;
   uint64_t executed_published_ = 0;
   std::mutex failure_mutex_;  // guards end_ and reason_
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false}, abandoning_{false};
   std::atomic<bool> prints_{false};
   SessionEnd end_ = SessionEnd::kGuestGone;
   std::string reason_;

@@ -125,6 +125,7 @@ void StreamCommand::wait_for_turn() {
 }
 
 void StreamCommand::run() {
+  if (session_->abandons(work_)) return;
   const DriverTable& driver = session_->driver();
   (void)driver.cuCtxSetCurrent(stream_->context->handle);
   const CUresult result = session_->admission().carry_out(

@@ -233,7 +233,8 @@ int run(int argc, char** argv) {
         stderr,
         "vgpu-worker serves one guest. vgpud starts it; there is nothing to run by hand.\n"
         "usage: vgpu-worker --control 3 --door 4 [--driver auto|nvidia|soft|PATH] [--devices LIST] "
-        "[--user UID] [--mode isolated|mps|packed] [--launch-ms N] [--log-level debug|info|warn|error]\n");
+        "[--user UID] [--mode isolated|mps|packed] [--launch-ms N] [--log-level "
+        "debug|info|warn|error]\n");
     return kExitUsage;
   }
   close_descriptors(options.door + 1);
@@ -247,8 +248,8 @@ int run(int argc, char** argv) {
   const int log_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   open_log("vgpu-worker", level, log_descriptor < 0 ? STDERR_FILENO : log_descriptor);
   // Whose kernel it was that has printed nobody can say of packed guests.
-  const Status taken = options.mode == SharingMode::kPacked ? drop_output()
-                                                            : process_output().take_over();
+  const Status taken =
+      options.mode == SharingMode::kPacked ? drop_output() : process_output().take_over();
   if (!taken.ok()) {
     return fail(kExitAttach, "standard output", taken);
   }

@@ -32,7 +32,7 @@ struct ServerState {
   pid_t pid = -1;
   pid_t second = -1;  // of back end router
   pid_t gate = -1;
-  pid_t neighbour = -1;  // of back end packed
+  pid_t neighbour = -1;       // of back end packed
   pid_t vm = -1, agent = -1;  // of back end region
   std::string folder;
 };
@@ -63,7 +63,8 @@ std::string library_path() {
   if (name == "router") return VGPU_ROUTER_LIBRARY;
   if (name == "machine") return environment_text("VGPU_TEST_LIBRARY");
   if (name == "cuda") return "libcuda.so.1";
-  die("VGPU_TEST_BACKEND must be direct, loop, shm, packed, fabric, region, router, machine or cuda, not " +
+  die("VGPU_TEST_BACKEND must be direct, loop, shm, packed, fabric, region, router, machine or "
+      "cuda, not " +
       name);
 }
 
@@ -132,7 +133,8 @@ void start_packing_server() {
       "[tenant.all]\nuids = [";
   const std::string text =
       std::string(kProfile) + std::to_string(::getuid()) + "]\nprofiles = [\"together\"]\n";
-  if (!config.valid() || ::write(config.get(), text.data(), text.size()) < 0) die("no configuration");
+  if (!config.valid() || ::write(config.get(), text.data(), text.size()) < 0)
+    die("no configuration");
   start_server({"--config", file.data()});
   const std::string ready = g_server.folder + "/neighbour";
   ::setenv("VGPU_TEST_NEIGHBOUR", ready.c_str(), 1);

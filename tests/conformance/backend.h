@@ -9,13 +9,12 @@
 
 namespace vgpu::conformance {
 
-// Prepares the back end named by VGPU_TEST_BACKEND (direct, loop, shm, packed, fabric, region, router,
-// machine, cuda): for shm a vgpud of this process's own, ended with it; for packed
-// one that has its guests in one worker, where another guest is already; for router two; for fabric
-// also a gate, which the guest reaches over the loopback network; for region what stands between
-// guests and that vgpud in a virtual machine. In one (machine) all that is there, and
-// VGPU_TEST_LIBRARY is the guest library. Ends the process with a message when that fails. Call
-// once, from main.
+// Prepares the back end named by VGPU_TEST_BACKEND (direct, loop, shm, packed, fabric, region,
+// router, machine, cuda): for shm a vgpud of this process's own, ended with it; for packed one that
+// has its guests in one worker, where another guest is already; for router two; for fabric also a
+// gate, which the guest reaches over the loopback network; for region what stands between guests
+// and that vgpud in a virtual machine. In one (machine) all that is there, and VGPU_TEST_LIBRARY is
+// the guest library. Ends the process with a message when that fails. Call once, from main.
 void set_up_backend();
 // False, with a message, unless the vgpud was there to the end and ended on SIGTERM with 0.
 [[nodiscard]] bool tear_down_backend();

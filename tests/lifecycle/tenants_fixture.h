@@ -57,7 +57,7 @@ class Tenants : public ::testing::Test {
     configure(profiles + tenants);
     std::vector<std::string> words = {"--config", config_, "--socket-mode", "0666"};
     words.insert(words.end(), more.begin(), more.end());
-    server_ = std::make_unique<ServerProcess>(words);
+    server_ = std::make_unique<ServerProcess>(words, driver_);
     server_->start();
     ASSERT_TRUE(eventually([&] { return !list().devices.empty(); }));
     // Others may look through the folder, but not list it.
@@ -121,6 +121,7 @@ class Tenants : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
+  std::string driver_ = MEMORY_DRIVER;
   std::string folder_, config_;
   std::unique_ptr<ServerProcess> server_;
 };

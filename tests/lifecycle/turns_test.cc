@@ -159,6 +159,11 @@ cap = 1
 cap = 20
 [profile.brief]
 launch_seconds = 1
+[profile.together]
+mode = "packed"
+[profile.together_weighty]
+mode = "packed"
+weight = 900
 )";
     server_ = std::make_unique<ServerProcess>(
         std::vector<std::string>{"--config", folder_ + "/vgpud.toml", "--scheduler", "fair"},
@@ -242,6 +247,18 @@ TEST_F(TurnsOfWorkers, DeviceTimeFollowsWeightsOfProfiles) {
   Worker* two = add("default");
   ASSERT_TRUE(one != nullptr && two != nullptr);
   EXPECT_EQ(state(*one).weight, 900u);
+  go(one);
+  go(two);
+  EXPECT_GT(ratio(*one, *two), kClearlyMore);
+  EXPECT_GT(state(*two).wait_ns, 0u);
+}
+
+// In one process, so that turns alone can tell them apart.
+TEST_F(TurnsOfWorkers, DeviceTimeFollowsWeightsOfPackedGuests) {
+  Worker* one = add("together_weighty");
+  Worker* two = add("together");
+  ASSERT_TRUE(one != nullptr && two != nullptr);
+  EXPECT_EQ(state(*one).mode, 2);
   go(one);
   go(two);
   EXPECT_GT(ratio(*one, *two), kClearlyMore);

@@ -51,11 +51,8 @@ TEST_F(ConfigFileTest, AModeThatIsNotThereIsRefused) {
   EXPECT_THAT(fault("[profile.p]\nmode = \"mps\"\nthread_percentage = 101\n"),
               HasSubstr("thread_percentage"));
   EXPECT_THAT(fault("[profile.p]\nthread_percentage = 30\n"), HasSubstr("mode = \"mps\" only"));
-  for (const char* mode : {"packed"}) {
-    const std::string text = fault("[profile.p]\nmode = \"" + std::string(mode) + "\"\n");
-    EXPECT_THAT(text, HasSubstr("vgpud.toml:2:"));
-    EXPECT_THAT(text, HasSubstr(std::string("'") + mode + "' is not there yet"));
-  }
+  EXPECT_EQ(fault("[profile.p]\nmode = \"packed\"\n"), "good");
+  EXPECT_THAT(fault("[profile.p]\nmode = \"packed\"\nexclusive = true\n"), HasSubstr("exclusive"));
   EXPECT_THAT(fault("[profile.p]\nmode = \"shared\"\n"), HasSubstr("not 'shared'"));
   EXPECT_THAT(fault("[profile.p]\nmode = 1\n"), HasSubstr("vgpud.toml:2:"));
   EXPECT_THAT(fault("[tenant.t]\nuids = [1]\nmode = \"isolated\"\n"), HasSubstr("mode"));
