@@ -20,6 +20,7 @@ class PackedEnds : public Packed {
       mine.guest->write_inline(mine.memory, std::string(4, '\0'));
       make_stream(&mine, 0, CU_STREAM_DEFAULT);
       launch(mine.guest.get(), kernel, mine.memory);
+      (void)query(&mine, stream_id(0));  // answered when the worker has taken what is before it
       if (write(ends[1], "x", 1) != 1) _exit(2);
       for (;;) pause();
     }
