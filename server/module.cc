@@ -133,6 +133,9 @@ bool handle_ModuleLoad(Session& session, const wire::ModuleLoadArgs& args, const
     answer.variable_bytes = module->variable_bytes;  // when the quota does not reach, too
     if (result == CUDA_SUCCESS) answer.layout_bytes = module->layout.size();
     if (request->prints) session.code_prints();  // before the guest can launch it
+    if (request->prints && session.is_packed())
+      log(Level::kWarn,
+          "a packed guest's kernels print: nobody can tell whose it is, it is dropped");
     answer.prints = request->prints ? 1 : 0;
     if (module->layout.size() <= room.size() && result == CUDA_SUCCESS) {
       std::memcpy(room.data(), module->layout.data(), module->layout.size());
