@@ -18,9 +18,11 @@ class PackedEnds : public Packed {
       Member mine = add();
       if (mine.memory == 0) _exit(1);
       mine.guest->write_inline(mine.memory, std::string(4, '\0'));
-      make_stream(&mine, 0, CU_STREAM_DEFAULT);
+      make_stream(&mine, 0, CU_STREAM_NON_BLOCKING);
       launch(mine.guest.get(), kernel, mine.memory);
-      (void)query(&mine, stream_id(0));  // answered when the worker has taken what is before it
+      // Past when the device has what is before it.
+      launch(mine.guest.get(), "double_all", mine.memory + 4, 1, 1, stream_id(0));
+      (void)mine.guest->read(mine.memory + 4, 4, stream_id(0));
       if (write(ends[1], "x", 1) != 1) _exit(2);
       for (;;) pause();
     }
