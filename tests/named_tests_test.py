@@ -14,7 +14,11 @@ import subprocess
 import sys
 
 # page -> the heading behind which its tables name tests; "" for all of it
-PAGES = {"docs/known-cases.md": "", "docs/sharing.md": "## What shows it"}
+PAGES = {
+    "docs/api.md": "",
+    "docs/known-cases.md": "",
+    "docs/sharing.md": "## What shows it",
+}
 NAME = re.compile(r"`([A-Za-z][\w*-]*(?:\.[\w*.-]+)+)`")
 ELSEWHERE = ("fuzz.",)  # of the preset for fuzzers
 FILES = re.compile(r"\.(md|py|cc|h|toml|json|so(\.\d+)*)$")
