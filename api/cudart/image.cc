@@ -235,7 +235,6 @@ bool view_wrapper(const Wrapper& wrapper, std::string* blob, std::string_view* b
   return true;
 }
 
-// Code for one architecture (sm_90a) or one family (sm_120f) runs on no other.
 bool runs_on(const Image& image, uint32_t capability) {
   if ((image.flags & kFlagArchSpecific) != 0) return image.arch == capability;
   if (image.arch > capability) return false;
@@ -348,10 +347,13 @@ bool mentions(const Image& image, std::string_view word) {
          memmem(code.data(), code.size(), word.data(), word.size()) != nullptr;
 }
 
-const Image* best_ptx(const std::vector<Image>& images, uint32_t capability) {
+bool is_bound(const Image& image) { return (image.flags & (kFlagArchSpecific | kFlagFamily)) != 0; }
+
+const Image* best_ptx(const std::vector<Image>& images, uint32_t capability, bool general) {
   const Image* best = nullptr;
   for (const Image& image : images) {
     if (image.kind != Image::Kind::kPtx || !runs_on(image, capability)) continue;
+    if (general && is_bound(image)) continue;
     if (best == nullptr || image.arch > best->arch) best = &image;
   }
   return best;

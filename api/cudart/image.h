@@ -61,7 +61,11 @@ bool unpacked_code(const Image& image, std::string* room, std::string_view* code
 inline constexpr uint64_t kSearchBytesMax = 64ull << 20;
 bool mentions(const Image& image, std::string_view word);
 
+// Whether an image is for one architecture (sm_90a) or one family (sm_120f) and runs on no other.
+bool is_bound(const Image& image);
+
 // The PTX with the highest arch that runs on `capability` (121 = 12.1); nullptr when there is none.
-const Image* best_ptx(const std::vector<Image>& images, uint32_t capability);
+// `general`: none that is_bound().
+const Image* best_ptx(const std::vector<Image>& images, uint32_t capability, bool general = false);
 
 }  // namespace vgpu::cudart

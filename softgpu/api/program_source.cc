@@ -52,12 +52,39 @@ std::shared_ptr<const Program> parse_texts(const std::vector<cudart::Image>& ima
                                            Diagnostic* error) {
   std::vector<std::string> texts;
   for (const cudart::Image& image : images) {
-    if (image.kind != cudart::Image::Kind::kPtx || image.arch != best.arch) continue;
+    if (image.kind != cudart::Image::Kind::kPtx || image.arch != best.arch ||
+        cudart::is_bound(image) != cudart::is_bound(best))
+      continue;
     texts.emplace_back();
     if (!cudart::ptx_text(image, &texts.back(), &error->text)) return nullptr;
   }
   if (texts.size() == 1) return Program::parse(source, error);
   return Program::link({texts.begin(), texts.end()}, error);
+}
+
+// `why`: what is wrong with it, where the result is not success.
+CUresult parse_one(const std::vector<cudart::Image>& images, const cudart::Image& ptx,
+                   std::shared_ptr<const Program>* parsed, std::string* why) {
+  std::string source;
+  if (!cudart::ptx_text(ptx, &source, why)) {
+    *why = "image refused: " + *why;
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  Diagnostic diagnostic;
+  *parsed = parse_texts(images, ptx, source, &diagnostic);
+  if (*parsed != nullptr) return CUDA_SUCCESS;
+  *why = text_of(diagnostic);
+  return CUDA_ERROR_INVALID_PTX;
+}
+
+// Code for one architecture may use what is in that hardware only; who brings that mostly brings
+// the same for all others too.
+CUresult parse_best(const std::vector<cudart::Image>& images, const cudart::Image& best,
+                    uint32_t capability, std::shared_ptr<const Program>* parsed, std::string* why) {
+  const CUresult result = parse_one(images, best, parsed, why);
+  if (result != CUDA_ERROR_INVALID_PTX || !cudart::is_bound(best)) return result;
+  const cudart::Image* const general = cudart::best_ptx(images, capability, true);
+  return general == nullptr ? result : parse_one(images, *general, parsed, why);
 }
 
 }  // namespace
@@ -121,19 +148,12 @@ CUresult parse_program(const void* image, const JitLog& log,
   }
   const cudart::Image* ptx = cudart::best_ptx(images, capability);
   if (ptx == nullptr) return refuse_without_ptx(log, images, capability);
-  std::string source;
-  if (!cudart::ptx_text(*ptx, &source, &why)) {
-    VGPU_LOG_ERROR("image refused: %s", why.c_str());
+  std::shared_ptr<const Program> parsed;
+  if (const CUresult result = parse_best(images, *ptx, capability, &parsed, &why);
+      result != CUDA_SUCCESS) {
+    VGPU_LOG_ERROR("%s", why.c_str());
     log.write(why);
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
-  Diagnostic diagnostic;
-  std::shared_ptr<const Program> parsed = parse_texts(images, *ptx, source, &diagnostic);
-  if (parsed == nullptr) {
-    const std::string text = text_of(diagnostic);
-    VGPU_LOG_ERROR("%s", text.c_str());
-    log.write(text);
-    return CUDA_ERROR_INVALID_PTX;
+    return result;
   }
   for (const KernelInfo& kernel : parsed->kernels()) {
     if (kernel.ptx_version > kPtxVersionMax) {

@@ -5,9 +5,11 @@
 #include <zstd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "fixture.h"
 #include "kernel_text.h"
@@ -23,6 +25,7 @@ using cudart::test::WrapperBytes;
 using ::testing::AnyOf;
 
 constexpr uint64_t kPlain = 0x11, kLz4 = 0x2011, kZstd = 0x8011;  // 64 bits, Linux, packed how
+constexpr uint64_t kOneArchitecture = 0x100000;                   // sm_90a and its like
 constexpr uint32_t kOld = 52, kVolta = 70, kFuture = 999;
 
 // Machine code of a kernel that nobody runs: a whole ELF file without sections that mean anything.
@@ -146,6 +149,29 @@ TEST_F(ImageTest, TheNewestCodeThatRuns) {
                                 .add(kPtxEntry, kFuture, kPlain, fill_module(80))
                                 .build();
   expect_fill(image.data(), 71);
+}
+
+// Code for this very architecture goes before what is for all, unless it uses what is not there.
+TEST_F(ImageTest, CodeForOneArchitecture) {
+  if (std::string_view(std::getenv("VGPU_TEST_BACKEND")) == "cuda")
+    GTEST_SKIP() << "hardware has what its own architecture has";
+  int major = 0, minor = 0;
+  ASSERT_OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device_));
+  ASSERT_OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device_));
+  const auto ours = static_cast<uint32_t>(10 * major + minor);
+  const auto pair = [&](const std::string& bound) {
+    return ContainerBuilder()
+        .add(kPtxEntry, kVolta, kPlain, fill_module(40))
+        .add(kPtxEntry, ours, kPlain | kOneArchitecture, bound)
+        .build();
+  };
+  expect_fill(pair(fill_module(50)).data(), 51);
+  std::string strange = fill_module(60);
+  strange.insert(strange.rfind("ret;"), "wgmma.fence.sync.aligned;\n");
+  expect_fill(pair(strange).data(), 41);
+  const std::string alone =
+      ContainerBuilder().add(kPtxEntry, ours, kPlain | kOneArchitecture, strange).build();
+  expect_refused(alone.data(), CUDA_ERROR_INVALID_PTX);
 }
 
 // As libraries are: most of it is code for other devices.

@@ -127,6 +127,9 @@ TEST(Image, NewestPtxThatRunsIsTaken) {
   EXPECT_EQ(best(103), "//90") << "code for sm_100a runs on sm_100 only";
   EXPECT_EQ(best(121), "//120f");
   EXPECT_EQ(best(130), "//90") << "another family";
+  for (const uint32_t capability : {100U, 121U})
+    EXPECT_EQ(text_of(*best_ptx(images, capability, true)), "//90");
+  EXPECT_EQ(best_ptx(images, 70, true), nullptr);
 }
 
 TEST(Image, WrapperLeadsToItsContainer) {
