@@ -18,6 +18,7 @@ PAGES = {
     "docs/api.md": "",
     "docs/known-cases.md": "",
     "docs/sharing.md": "## What shows it",
+    "docs/softgpu.md": "## What shows it",
 }
 NAME = re.compile(r"`([A-Za-z][\w*-]*(?:\.[\w*.-]+)+)`")
 ELSEWHERE = ("fuzz.",)  # of the preset for fuzzers
