@@ -39,6 +39,7 @@ constexpr AddressRange part_of(const AddressRange& range, uint32_t part, uint32_
 // Whether `range` is all of `whole`, or one of so many pieces that whole GiB are in each.
 constexpr bool is_part_of(const AddressRange& range, const AddressRange& whole) {
   constexpr uint64_t kStep = uint64_t{1} << 30;
+  if (range == whole) return true;
   return range.bytes != 0 && range.bytes <= whole.bytes && range.bytes % kStep == 0 &&
          range.base >= whole.base && range.base - whole.base <= whole.bytes - range.bytes &&
          (range.base - whole.base) % range.bytes == 0;
