@@ -1,5 +1,6 @@
 // Who waits for whom: a stream that is stuck, and full, holds up nobody but those who use it.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -219,41 +220,47 @@ TEST_F(ProgressTest, ACopyOutBehindALongKernelHoldsNoOtherStreamUp) {
 }
 
 // Copies of pageable memory share what they pass through with those of a stream that is stuck, and
-// come back again and again to what that one holds.
-constexpr size_t kMuch = 8 << 20, kRounds = 3;  // bytes; in all, more than a slab
+// come back to what that one holds.
+constexpr size_t kSlab = 16 << 20;
 
 TEST_F(ProgressTest, CopiesToOneStuckStreamHoldNoOthersUp) {
+  constexpr size_t kMuch = kSlab + (1 << 20), kRowBytes = 6000, kPitch = 8192, kRows = 64;
   Stream stuck, free_stream;
-  const Words held(20'000), other(kMuch / 4);
+  const Words held(20'000), other(kMuch / 4), rows(kPitch * kRows / 4);
   const std::vector<uint32_t> few(held.bytes() / 4, 3), much(kMuch / 4, 4);
+  CUDA_MEMCPY2D box = {};
+  box.srcMemoryType = CU_MEMORYTYPE_HOST;
+  box.srcHost = much.data();
+  box.srcPitch = kRowBytes;
+  box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.dstDevice = rows.at();
+  box.dstPitch = kPitch;
+  box.WidthInBytes = kRowBytes;
+  box.Height = kRows;
   std::future<void> copy;
   {
     Gate gate(function("gate"), stuck);
     copy =
         aside([&] { EXPECT_OK(cuMemcpyHtoDAsync_v2(held.at(), few.data(), held.bytes(), stuck)); });
     (void)copy.wait_for(kAWhile);  // a driver may block it
-    for (size_t round = 0; round < kRounds; ++round) {
-      EXPECT_SOON(EXPECT_OK(cuMemcpyHtoDAsync_v2(other.at(), much.data(), kMuch, free_stream)));
-      CUDA_MEMCPY2D rows = {};
-      rows.srcMemoryType = CU_MEMORYTYPE_HOST;
-      rows.srcHost = much.data();
-      rows.srcPitch = 6000;
-      rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-      rows.dstDevice = other.at();
-      rows.dstPitch = 8192;
-      rows.WidthInBytes = 6000;
-      rows.Height = kMuch / 8192;
-      EXPECT_SOON(EXPECT_OK(cuMemcpy2DAsync_v2(&rows, free_stream)));
-      EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
-      EXPECT_CU(cuStreamQuery(stuck), CUDA_ERROR_NOT_READY);
-    }
+    EXPECT_SOON(EXPECT_OK(cuMemcpyHtoDAsync_v2(other.at(), much.data(), kMuch, free_stream)));
+    EXPECT_SOON(EXPECT_OK(cuMemcpy2DAsync_v2(&box, free_stream)));
+    EXPECT_SOON(EXPECT_OK(cuStreamSynchronize(free_stream)));
+    EXPECT_CU(cuStreamQuery(stuck), CUDA_ERROR_NOT_READY);
     gate.open();
     copy.get();
   }
   EXPECT_EQ(held.read(), few);
   EXPECT_EQ(other.read(), much);
+  const std::vector<uint32_t> all = rows.read();
+  for (size_t row = 0; row < kRows; ++row) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(row * kPitch / 4);
+    EXPECT_TRUE(std::all_of(begin, begin + kRowBytes / 4, [](uint32_t w) { return w == 4; }));
+  }
 }
+
 TEST_F(ProgressTest, CopiesFromOneStuckStreamHoldNoOthersUp) {
+  constexpr size_t kMuch = kSlab / 2, kRounds = 3;
   Stream stuck, free_stream;
   const Words held(200'000), other(kMuch / 4);
   const std::vector<uint32_t> few(held.bytes() / 4, 3), much(kMuch / 4, 4);
